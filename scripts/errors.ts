@@ -517,6 +517,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'The message names it. Set the variable, or apply the configuration again; push a large module to a registry, and name it by `oci://`.',
   ],
   [
+    'WASM_SERVE_FLEET_FORBIDDEN',
+    'command',
+    'The configuration of the fleet asks for host functions, files, variables or processes of this node, or for options that each node has of its own. The message names them with their lines.',
+    'Name what is meant in [`fleet.allow`](../operate/fleet.md#what-a-node-allows) of the config file of the node, and send it SIGHUP; or remove it from the configuration, and apply that.',
+  ],
+  [
     'WASM_SERVE_FLEET_NO_COPY',
     'command',
     'The store of the fleet does not answer at the start, and the node has no copy of a revision in `--state`.',

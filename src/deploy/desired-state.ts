@@ -266,7 +266,7 @@ function givenOf(options: RouteEditOptions, { defaults }: Configuration): Config
     mergeMaps(
       mapOf([], ADMIN),
       defaults.plugins.get(String(options.plugin)) ?? defaults.route,
-      mapFromData(options, ADMIN),
+      mapFromData({ ...options, plugin: `plugin://${options.plugin}` }, ADMIN), // a name: no file is beside it
     )
   known.set(options, given)
   return given

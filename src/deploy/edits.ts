@@ -78,8 +78,8 @@ export const NO_EDITS: Edits = { plugins: new Map(), routes: new Map() }
 const KEPT_VERSIONS = 10
 
 /**
- * Options of a route that an edit may set: by the admin API, or by a state folder, which stores such edits. All others
- * are reserved for the configuration: they refer to code or files of this machine, or lift protections of the process
+ * Options of a route that an edit may set: by the admin API, or by a state folder, which stores such edits; and those that
+ * a node takes from its fleet. All others are reserved for the configuration: they refer to code or files of this machine, or lift protections of the process
  * from guests. A new option is refused until it has been reviewed for both. `plugin` is the name of an existing
  * plug-in, never a path.
  */
@@ -89,7 +89,7 @@ export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] 
   'bodyLimit', 'outputLimit', 'contentType', 'headers', 'errorStatus', 'description',
   'runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax',
   'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',
-  'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'timing',
+  'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'tool', 'timing',
   'streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs',
   'websocketPer', 'websocketMax', 'websocketPingMs', 'websocketIdleMs', 'websocketOrigins', 'websocketProtocols',
 ]

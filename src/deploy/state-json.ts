@@ -59,6 +59,7 @@ function readRoute([item, where]: readonly [unknown, string]): [string, RouteEdi
       `${where}.options.${forbidden} can be set only in the configuration: remove it from this file`,
     )
     expect(typeof options.plugin === 'string', `${where}.options.plugin is not a name`)
+    optional(options.contract, `${where}.options.contract`, readTextField)
   }
   return [readTextField(route.id, `${where}.id`), { options }]
 }

@@ -21,6 +21,12 @@ export const FleetContentError = failure<[content: string, reason: string]>(
   'The %s of the fleet cannot be used: %s',
 )
 
+/** The configuration of the fleet asks for what this node has not allowed (`fleet.allow`). */
+export const FleetForbiddenError = failure<[reasons: string]>(
+  'WASM_SERVE_FLEET_FORBIDDEN',
+  'The configuration of the fleet asks for what this node does not allow: %s',
+)
+
 /** The fleet has no revision yet, or the store has lost it. */
 export const FleetEmptyError = failure<[store: string]>(
   'WASM_SERVE_FLEET_EMPTY',

@@ -33,7 +33,7 @@ export interface Schema {
   /** Whether its value is masked entirely, from any origin. */
   readonly secret?: true
   /** The kind of paths in its value: they are relative to the file. */
-  readonly holds?: 'path' | 'source' | 'folders' | 'store' | 'address'
+  readonly holds?: 'path' | 'source' | 'folders' | 'folder' | 'store' | 'address'
 }
 
 const routeOptionSchemas = inFile(schemasOf(routeSchema))
@@ -72,6 +72,14 @@ export const configFileSchema: Schema = closedObject({
 /** The options of a schema, with the keywords that are read here. */
 export function schemasOf({ properties }: { readonly properties: object }): Record<string, Schema> {
   return Object.fromEntries(Object.entries<Schema>({ ...properties }))
+}
+
+/** The schema of a member of a map. */
+export function schemaAt(key: string, schema: Schema | undefined): Schema | undefined {
+  const { properties = {}, patternProperties = {}, additionalProperties } = schema ?? {}
+  if (Object.hasOwn(properties, key)) return properties[key]
+  const [ofAll] = Object.values(patternProperties)
+  return ofAll ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined)
 }
 
 /** Options in the form of the file: a plug-in may be a name, and functions are excluded. */

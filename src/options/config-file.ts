@@ -12,7 +12,7 @@ import { isUrl } from '../plugin/source/url.ts'
 import { prune } from './check-config.ts'
 import type { Environment } from './config.ts'
 import { isConfigFile } from './config-file-check.ts'
-import { configFileSchema, type Schema } from './config-file-schema.ts'
+import { configFileSchema, type Schema, schemaAt } from './config-file-schema.ts'
 import {
   type ConfigEntry,
   type ConfigList,
@@ -310,13 +310,6 @@ function readList(
   return { ...given, items: given.items.map((item) => readValues(item, schema?.items, context, name)) }
 }
 
-function schemaAt(key: string, schema: Schema | undefined): Schema | undefined {
-  const { properties = {}, patternProperties = {}, additionalProperties } = schema ?? {}
-  if (Object.hasOwn(properties, key)) return properties[key]
-  const [ofAll] = Object.values(patternProperties)
-  return ofAll ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined)
-}
-
 function readFileText(
   given: ConfigScalar,
   raw: string,
@@ -401,13 +394,15 @@ function absolutePath(
   schema: Schema,
   context: ValueContext,
 ): ConfigScalar {
-  if (schema.holds === 'source' && isUrl(text)) return given
+  if ((schema.holds === 'source' || schema.holds === 'folder') && isUrl(text)) return given
   if (schema.holds === 'address' && !text.includes('/')) return given
   if (schema.holds === 'store' && !text.startsWith(LMDB)) return given
   const value =
     schema.holds === 'store'
       ? LMDB + resolve(context.folder, text.slice(LMDB.length))
-      : resolve(context.folder, text)
+      : schema.holds === 'folder'
+        ? absoluteFolder(text, context.folder)
+        : resolve(context.folder, text)
   if (given.shown !== undefined) context.secret(value, given.shown)
   return { ...given, value, written: text }
 }

@@ -105,6 +105,14 @@ export function toData(given: ConfigNode): unknown {
   }
 }
 
+/** All values, however deep. */
+export function scalarsIn(given: ConfigNode): readonly ConfigScalar[] {
+  if (given.kind === 'scalar') return [given]
+  return given.kind === 'list'
+    ? given.items.flatMap(scalarsIn)
+    : [...given.entries.values()].flatMap((entry) => scalarsIn(entry.given))
+}
+
 /** Merges layers: the last one wins; maps are merged key by key. */
 export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): ConfigMap {
   const entries = new Map(first.entries)

@@ -243,6 +243,11 @@ export function interpolate(text: string, environment: Environment): Interpolati
   return { text: replaced, variables, problems }
 }
 
+/** The variables that a text names. */
+export function variablesIn(text: string): readonly string[] {
+  return [...text.matchAll(VARIABLE)].flatMap(([, , name]) => name ?? [])
+}
+
 /** Whether a text contains a variable or an escape. */
 export function hasVariables(text: string): boolean {
   return text.includes('${')

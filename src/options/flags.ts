@@ -105,7 +105,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       'redactArguments',
       'rateLimit',
     ].map((part) => `mcp.${part}`),
-    ...['keyPrefix', 'history', 'moduleMax'].map((part) => `fleet.${part}`),
+    ...['keyPrefix', 'history', 'moduleMax', 'allow'].map((part) => `fleet.${part}`),
   ],
 }
 

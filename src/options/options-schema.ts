@@ -34,7 +34,8 @@ const pluginSource = (description: string): TUnsafe<string | object> =>
 
 /*
  * `holds` marks options with paths: `path`, `source` (path or URL) or `folders` (the keys are paths), `store` (`lmdb:`
- * and a path), `address` (or a path with a slash in it). In a config file they are relative to the file.
+ * and a path), `address` (or a path with a slash in it), `folder` (or a URL; `ro:` may stand before it). In a config file
+ * they are relative to the file.
  *
  * `unit` is the unit of a number: `bytes`, `pages` of 64 KiB, `ms`. It decides how its text is parsed.
  */
@@ -697,6 +698,39 @@ const fleetSettings = only({
       maximum: 1_000,
       description: 'Number of revisions that are kept. Default: 20.',
     }),
+  ),
+  allow: Type.Optional(
+    Type.Object(
+      {
+        functions: Type.Optional(
+          Type.Array(Type.String({ minLength: 1, holds: 'path' }), {
+            description: 'Modules of host functions.',
+          }),
+        ),
+        paths: Type.Optional(
+          Type.Array(Type.String({ minLength: 1, holds: 'folder' }), {
+            description: 'Folders, other files, and sources of links. The prefix `ro:`: for reading only.',
+          }),
+        ),
+        env: Type.Optional(
+          Type.Array(
+            Type.String({
+              pattern: '^(?![Ww][Aa][Ss][Mm]_[Ss][Ee][Rr][Vv][Ee]_|[Oo][Tt][Ee][Ll]_)[A-Za-z_]\\w*$',
+              hint: 'must be the name of a variable, other than WASM_SERVE_* and OTEL_*',
+            }),
+            { description: 'Variables of the environment.' },
+          ),
+        ),
+        processes: Type.Optional(
+          Type.Array(Type.String({ minLength: 1 }), { description: 'Groups of processes (`process`).' }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description:
+          'What the shared configuration may use of this node, by name: `functions`, `paths`, `env`, `processes`. Default: nothing.',
+      },
+    ),
   ),
   moduleMax: Type.Optional(
     Type.Integer({

@@ -179,6 +179,7 @@ describeWith(['redis-server'], () => {
       0,
       expect.stringMatching(/fleet.json:\d+:\d+: this secret/),
     ])
+    expect(applied.stderr).toMatch(/may refuse it: .*fleet.json:\d+:\d+: config: \$\{TOKEN\}/)
     configure({
       apiKeys: [`${key}-2`],
       routes: [{ url: '/echo', plugin: 'echo', config: { token: variable('TOKEN') } }],
@@ -224,11 +225,11 @@ describeWith(['redis-server'], () => {
   })
 
   test('a node that refuses a revision makes --wait and status fail with its reason', async () => {
-    const file = configure({
-      routes: [{ url: '/echo', plugin: 'echo', config: { token: variable('TOKEN') } }],
-    })
+    const allow = { env: ['TOKEN', 'ONLY_HERE'] }
+    const routes = (name: string) => [{ url: '/echo', plugin: 'echo', config: { token: variable(name) } }]
+    const file = configure({ routes: routes('TOKEN') }, { allow })
     await startNode('one', file, { TOKEN: 'here' })
-    configure({ routes: [{ url: '/echo', plugin: 'echo', config: { token: variable('ONLY_HERE') } }] })
+    configure({ routes: routes('ONLY_HERE') }, { allow })
     const { code, stderr } = await fleet(['apply', '-f', file, '--wait'], { ONLY_HERE: 'yes' })
     expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_FLEET_NOT_APPLIED')])
     expect(stderr).toContain('ONLY_HERE')

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -241,6 +241,7 @@ describeWith(['redis-server'], () => {
     const place = { port: await freePort(), adminPort: await freePort(), state }
     const a = await start(url, 'a')
     const b = await start(url, 'b', place)
+    await untilListed(a, 2)
     await put(a, 1, {}, '?wait=applied')
     await server.stop()
     await b.end('SIGKILL')
@@ -470,6 +471,57 @@ describeWith(['redis-server'], () => {
     expect(await servedBy(nodes)).toEqual([2, 2].map(versionName))
   })
 
+  test('who can write to the store, or to the state folder, gets no code and no file of a node that does not name them', async () => {
+    const server = await store()
+    const url = urlOf(server)
+    const [folder, state] = [temporaryFolder(), temporaryFolder()]
+    const tool = join(folder, 'tool.mjs')
+    const ran = join(folder, 'ran-in-')
+    const code = `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(ran)} + process.pid, '')`
+    writeFileSync(tool, `${code}; export default {}`)
+    const own = join(folder, 'own.json')
+    writeFileSync(own, JSON.stringify({ fleet: { url, allow: { functions: [tool], paths: [folder] } } }))
+    const ranIn = ({ child }: NodeProcess) => existsSync(ran + child.pid)
+    const place = { port: await freePort(), adminPort: await freePort(), state }
+    const nodes = [await start(url, 'a', place), await start(url, 'b', { args: ['-c', own] })] as const
+    const [a, b] = nodes
+    await untilListed(a, 2)
+    const client = await raw(url)
+    const old = await headOf(client, 'default')
+    const text = (await client.get(`wasm-serve:{fleet:default}:content:${old.configuration}`)) ?? ''
+    const asks = JSON.parse(text)
+    asks.server[2].push(['static', 0, [0, 'm', [['/fs/', 0, [0, folder]]]]])
+    asks.routes[0].given[2].push(['functions', 0, [0, tool]])
+    const configuration = JSON.stringify(asks)
+    await tamper(client, 'default', ({ content }) => ({ configuration: content(configuration) }))
+    await untilPhase(a, 'stopped')
+    const { nodes: shown, rollout } = await fleetOf(b)
+    const refused = {
+      revision: 2,
+      code: 'WASM_SERVE_FLEET_FORBIDDEN',
+      message: expect.stringContaining(tool),
+    }
+    expect(shown).toMatchObject([
+      { node: 'a', revision: 1, refused },
+      { node: 'b', revision: 2 },
+    ])
+    expect(rollout.problem).toContain('1 node refuses revision 2')
+    expect(nodes.map(ranIn)).toEqual([false, true])
+    const files = await Promise.all(
+      nodes.map(async (node) => (await fetch(`${node.url}/fs/tool.mjs`)).status),
+    )
+    expect(files).toEqual([404, 200])
+
+    await a.end('SIGKILL')
+    await server.stop()
+    const copy = JSON.parse(readFileSync(join(state, 'fleet.json'), 'utf8'))
+    const revision = { ...copy.revision, configuration: sha256(configuration) }
+    writeFileSync(join(state, 'fleet.json'), JSON.stringify({ ...copy, revision, configuration }))
+    const again = await launch(url, 'a', place)
+    expect(await again.ended).toMatchObject({ code: 1, printed: expect.stringContaining(refused.code) })
+    expect(ranIn(again)).toBe(false)
+  })
+
   test('a content that does not have its digest is refused', async () => {
     const url = urlOf(await store())
     const [a, b] = (await startAll(url, 2)) as [NodeProcess, NodeProcess]
@@ -494,24 +546,26 @@ describeWith(['redis-server'], () => {
     const folder = temporaryFolder()
     const config = join(folder, 'wasm-serve.json')
     const value = randomUUID()
-    writeFileSync(
-      config,
-      JSON.stringify({ routes: [{ plugin: PLUGIN, config: { key: '$'.concat('{FLEET_TEST_KEY}') } }] }),
-    )
+    const allow = { env: ['FLEET_TEST_KEY'] }
+    const routes = [{ plugin: PLUGIN, config: { key: '$'.concat('{FLEET_TEST_KEY}') } }]
+    writeFileSync(config, JSON.stringify({ fleet: { url, allow }, routes }))
     const env = { FLEET_TEST_KEY: value }
     const named = (name: string) => ({ args: ['-c', config], flags: [...POLL, '--fleet-name', name], env })
     const one = await start(url, 'a', named('one'))
-    const knows = await start(url, 'b', { ...named('one'), args: [], env: { FLEET_TEST_KEY: 'other' } })
+    const knows = await start(url, 'b', { ...named('one'), env: { FLEET_TEST_KEY: 'other' } })
     expect((await put(knows, 1, {}, '?wait=applied')).status).toBe(200)
     expect(await servedBy([one, knows])).toEqual([1, 1].map(versionName))
-    const { code, printed } = await (await launch(url, 'c', { ...named('one'), args: [], env: {} })).ended
+    const { code, printed } = await (await launch(url, 'c', { ...named('one'), env: {} })).ended
     expect(code).not.toBe(0)
     expect(printed).toContain('FLEET_TEST_KEY')
 
-    const plain = { flags: [...POLL, '--fleet-name', 'two', '--fleet-max-refusals', '1'] }
-    const a = await start(url, 'a', { ...plain, env })
-    const without = await start(url, 'b', plain)
-    await untilListed(a, 2)
+    const plain = { flags: [...POLL, '--fleet-name', 'two', '--fleet-max-refusals', '2'] }
+    const own = join(folder, 'own.json')
+    writeFileSync(own, JSON.stringify({ fleet: { url, allow } }))
+    const a = await start(url, 'a', { ...plain, args: [PLUGIN, '-c', own], env })
+    const without = await start(url, 'b', { ...plain, args: ['-c', own] })
+    await start(url, 'c', { ...plain, env })
+    await untilListed(a, 3)
     const client = await raw(url)
     const { configuration } = await headOf(client, 'one')
     const text = await client.get(`wasm-serve:{fleet:one}:content:${configuration}`)
@@ -521,6 +575,7 @@ describeWith(['redis-server'], () => {
     expect((await fleetOf(a)).nodes).toMatchObject([
       { node: 'a', revision: 2 },
       { node: 'b', revision: 1, refused: { message: expect.stringContaining('FLEET_TEST_KEY') } },
+      { node: 'c', revision: 1, refused: { code: 'WASM_SERVE_FLEET_FORBIDDEN' } },
     ])
     expect((await without.ask('GET', '/api')).status).toBe(200)
     const stored = readdirSync(data, { recursive: true, encoding: 'utf8' })

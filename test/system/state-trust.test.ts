@@ -93,17 +93,7 @@ test('the options that no edit may set are these', () => {
   const others = names.filter((name) => !EDITABLE_OPTIONS.some((editable) => editable === name))
   // A new option is refused until it is in the list: does it open code, files or limits of the process?
   expect(others.sort()).toEqual(
-    [
-      'plugin',
-      'functions',
-      'links',
-      'allowedPaths',
-      'process',
-      'tool',
-      'onCall',
-      'onResult',
-      'onError',
-    ].sort(),
+    ['plugin', 'functions', 'links', 'allowedPaths', 'process', 'onCall', 'onResult', 'onError'].sort(),
   )
 })
 

@@ -44,7 +44,8 @@ function plain(schema: Schema): JsonSchema {
     description,
     ...(value !== undefined && { default: value }),
     ...(names && { enum: names }),
-    ...(type === 'object' && !schema.properties && { additionalProperties: { type: 'string' } }),
+    ...(type === 'object' &&
+      !schema.properties && { additionalProperties: !schema.patternProperties || { type: 'string' } }),
     ...(schema.properties && {
       properties: Object.fromEntries(
         Object.entries(schema.properties).map(([key, part]) => [key, plain(part)]),

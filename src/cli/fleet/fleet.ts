@@ -12,10 +12,11 @@ import { isEmpty } from '../../deploy/fleet/difference.ts'
 import { checkedConfiguration, filesConfiguration } from '../../deploy/fleet/files-configuration.ts'
 import type { FleetHead, FleetStore } from '../../deploy/fleet/fleet-store.ts'
 import { viewFleet, viewRevision } from '../../deploy/fleet/fleet-view.ts'
+import { forbiddenIn } from '../../deploy/fleet/permissions.ts'
 import { openRedisFleet } from '../../deploy/fleet/redis-fleet-store.ts'
 import { progressOf } from '../../deploy/fleet/rollout-progress.ts'
 import { type FleetSettings, fleetSettings } from '../../deploy/fleet/settings.ts'
-import { literalSecrets } from '../../deploy/fleet/shared-configuration.ts'
+import { literalSecrets, sharedOptions } from '../../deploy/fleet/shared-configuration.ts'
 import { sourceOptions } from '../../deploy/loader.ts'
 import { loadOptionsOf } from '../../deploy/resolve.ts'
 import { FleetEmptyError, UsageError } from '../../errors/errors.ts'
@@ -215,6 +216,8 @@ async function applyFiles(work: Work): Promise<undefined> {
   const { configuration, warnings } = desired
   for (const origin of literalSecrets(configuration))
     warn(host, `${renderOrigin(origin)}: this secret is stored as it is written: use a variable, \${NAME}`)
+  const shared = { ...configuration, server: sharedOptions(configuration.server) }
+  for (const reason of forbiddenIn(shared, settings.permissions)) warn(host, `nodes may refuse it: ${reason}`)
   for (const warning of [...configuration.warnings, ...warnings]) warn(host, warning)
   const { revision } = head.newest
   if (!values.json) {

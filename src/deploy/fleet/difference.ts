@@ -9,7 +9,7 @@ import {
 import { defaultMethod } from '../../options/served-route.ts'
 import { type DesiredRoute, idOf } from '../desired-state.ts'
 import { type Edits, type PluginVersions, trafficOf } from '../edits.ts'
-import { NODE_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
+import { type SharedConfiguration, sharedOptions } from './shared-configuration.ts'
 
 /** The differences between two states of a fleet, as text for people. Secrets are not in it. */
 export interface FleetDifference {
@@ -103,7 +103,7 @@ function versionsOf(plugin: PluginVersions): string {
 }
 
 function serverOf({ server }: SharedConfiguration): Values {
-  return valuesOf(server, NODE_OPTIONS)
+  return valuesOf(sharedOptions(server), new Set())
 }
 
 function defaultsOf({ defaults }: SharedConfiguration): Values {

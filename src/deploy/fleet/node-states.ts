@@ -1,4 +1,4 @@
-import { FleetContentError } from '../../errors/errors.ts'
+import { FleetContentError, FleetForbiddenError } from '../../errors/errors.ts'
 import type { Config } from '../../options/config.ts'
 import { sha256 } from '../../plugin/source/digest.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
@@ -13,6 +13,7 @@ import { placesOf, type StateTexts, storedModule, verifiedContent } from './cont
 import type { FleetRevision, FleetStore } from './fleet-store.ts'
 import type { CopiedState, LastCopy } from './last-copy.ts'
 import { withOwnOptions } from './own-options.ts'
+import { forbiddenIn, type Permissions } from './permissions.ts'
 import { parseShared, type SharedSurroundings } from './shared-configuration.ts'
 
 /** A state of the fleet as a node serves it. */
@@ -26,9 +27,11 @@ export interface NodeStatesParts {
   /** undefined: nothing is kept. */
   readonly copy: LastCopy | undefined
   readonly config: Config
-  readonly around: SharedSurroundings
+  readonly around: Omit<SharedSurroundings, 'variables'>
   /** The options of the node, read again by {@link NodeStates.renew}. */
   readOwn(): Promise<OwnOptions>
+  /** What the node lets a configuration use. */
+  permissions(own: OwnOptions): Permissions
   /** How plug-ins are read from registries. */
   sources(own: OwnOptions): SourceOptions
 }
@@ -37,6 +40,7 @@ export interface NodeStatesParts {
 export class NodeStates {
   readonly #parts: NodeStatesParts
   #own: OwnOptions
+  #permissions: Permissions
   /** The last configurations, by the digest of their text: an equal one is the same object. */
   #configurations = new Map<string, { readonly text: string; readonly configuration: Configuration }>()
   /** The places of modules that stay in their registry, by digest. */
@@ -45,15 +49,18 @@ export class NodeStates {
   constructor(parts: NodeStatesParts, own: OwnOptions) {
     this.#parts = parts
     this.#own = own
+    this.#permissions = parts.permissions(own)
   }
 
   /** Reads the options of the node again. */
   async renew(): Promise<void> {
-    this.#own = await this.#parts.readOwn()
+    const own = await this.#parts.readOwn()
+    this.#permissions = this.#parts.permissions(own)
+    this.#own = own
     this.#configurations = new Map()
   }
 
-  /** The state of a revision. @throws {@link FleetContentError}, `FleetUnavailableError` */
+  /** The state of a revision. @throws {@link FleetContentError}, {@link FleetForbiddenError}, `FleetUnavailableError` */
   async load(revision: FleetRevision): Promise<FleetState> {
     const known = this.#configurations.get(revision.configuration)?.text
     const edits = await this.#text(revision.edits, 'list of edits')
@@ -61,7 +68,11 @@ export class NodeStates {
     return this.stateOf({ configuration, edits }, revision.revision)
   }
 
-  /** The state that texts describe. @throws {@link FleetContentError} */
+  /**
+   * The state that texts describe, wherever they are from.
+   *
+   * @throws {@link FleetContentError}, {@link FleetForbiddenError}
+   */
   stateOf(texts: StateTexts, revision: number): FleetState {
     const edits = parseState(texts.edits)
     if ('problem' in edits) throw new FleetContentError('list of edits', edits.problem)
@@ -102,9 +113,13 @@ export class NodeStates {
     const digest = sha256(text)
     const known = this.#configurations.get(digest)
     if (known) return known.configuration
-    const shared = parseShared(text, this.#parts.around)
+    const { config, around } = this.#parts
+    const permissions = this.#permissions
+    const shared = parseShared(text, { ...around, variables: permissions.env ?? [] })
     if ('problem' in shared) throw new FleetContentError('configuration', shared.problem)
-    const configuration = withOwnOptions(shared, this.#own, this.#parts.config)
+    const forbidden = forbiddenIn(shared, permissions)
+    if (forbidden.length > 0) throw new FleetForbiddenError(forbidden.join('; '))
+    const configuration = withOwnOptions(shared, this.#own, config, permissions)
     const last = [...this.#configurations].at(-1)
     this.#configurations = new Map([...(last ? [last] : []), [digest, { text, configuration }]])
     return configuration

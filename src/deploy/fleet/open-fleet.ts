@@ -27,7 +27,7 @@ import { type FleetState, NodeStates } from './node-states.ts'
 import { withoutOwnLayers } from './own-options.ts'
 import { openRedisFleet, type RedisFleetSettings } from './redis-fleet-store.ts'
 import { wantedBy } from './rollout.ts'
-import type { FleetSettings } from './settings.ts'
+import { type FleetSettings, fleetSettings } from './settings.ts'
 
 /** A server that is a node of a fleet. */
 export interface OpenedFleet {
@@ -97,6 +97,7 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
     {
       ...{ store, copy, config, around },
       readOwn: () => readOwnOptions(config, around, true),
+      permissions: (own) => fleetSettings(own)?.permissions ?? {},
       sources: (own) => sources(loadOptionsOf(own)),
     },
     own,

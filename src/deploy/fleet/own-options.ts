@@ -2,7 +2,8 @@ import type { Config } from '../../options/config.ts'
 import { type ConfigMap, mapOf, mergeMaps } from '../../options/config-node.ts'
 import type { OwnOptions } from '../configuration.ts'
 import type { Configuration } from '../desired-state.ts'
-import { NODE_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
+import { type Permissions, withPermittedSource } from './permissions.ts'
+import { SHARED_OPTIONS, type SharedConfiguration, sharedOptions } from './shared-configuration.ts'
 
 /*
  * The config file of a fleet is shared. What flags and variables of a node say stays with the node, and applies to all
@@ -18,20 +19,24 @@ export function withoutOwnLayers(config: Config): Config {
   return { ...config, flags: layer(flags.load), variables: layer(variables.load) }
 }
 
-/** The configuration of a node: what is shared, with its own options. */
+/**
+ * The configuration of a node: what is shared, with its own options.
+ *
+ * @param shared - It asks for nothing that the node does not allow.
+ */
 export function withOwnOptions(
   { server, defaults, routes, ...shared }: SharedConfiguration,
   own: OwnOptions,
   { flags, variables }: Config,
+  permissions: Permissions,
 ): Configuration {
   const isPlain = flags.route.entries.size === 0 && variables.route.entries.size === 0
-  const ofRoute = (given: ConfigMap) => (isPlain ? given : mergeMaps(given, variables.route, flags.route))
-  const entries = new Map(mergeMaps(server, variables.server, flags.server).entries)
-  for (const name of NODE_OPTIONS) {
-    const entry = own.server.entries.get(name)
-    if (entry) entries.set(name, entry)
-    else entries.delete(name)
+  const ofRoute = (given: ConfigMap) => {
+    const permitted = withPermittedSource(given, permissions)
+    return isPlain ? permitted : mergeMaps(permitted, variables.route, flags.route)
   }
+  const entries = new Map(sharedOptions(mergeMaps(server, variables.server, flags.server)).entries)
+  for (const [name, entry] of own.server.entries) if (!SHARED_OPTIONS.has(name)) entries.set(name, entry)
   return {
     ...shared,
     server: { ...server, entries },

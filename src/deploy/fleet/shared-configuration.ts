@@ -9,13 +9,15 @@ import {
   type ConfigTemplate,
   mapOf,
   type Origin,
+  scalarsIn,
 } from '../../options/config-node.ts'
-import { interpolate } from '../../options/config-text.ts'
+import { interpolate, variablesIn } from '../../options/config-text.ts'
 import { parseValue } from '../../options/flags.ts'
+import type { CheckedServerOptions } from '../../options/options.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import type { Configuration, DesiredRoute } from '../desired-state.ts'
 import { expect, JsonProblem, optional, readArray, readObject, readTextField, truth } from '../json-fields.ts'
-import { AT_START } from '../resolve.ts'
+import type { AT_START } from '../resolve.ts'
 import { readVersion } from '../state-json.ts'
 
 /** Incremented when a change makes the format unreadable for older versions. */
@@ -27,12 +29,45 @@ export type SharedConfiguration = Omit<Configuration, 'load' | 'checked' | 'prob
 /** The environment in which a shared configuration is read. */
 export interface SharedSurroundings {
   readonly environment: Environment
+  /** The variables that it may use: a text with others stays as it is. */
+  readonly variables: readonly string[]
   /** Receives the values of variables. */
   readonly secrets: Pick<Secrets, 'add'>
 }
 
-/** Options that stay with each node, besides those for loading plug-ins. */
-export const NODE_OPTIONS: ReadonlySet<string> = new Set(AT_START)
+/**
+ * Options of the server that nodes share: who may call, and what is logged. All others stay with each node: they open sockets,
+ * files or processes, or protect the node from guests. A new option stays with the node until it has been reviewed for both.
+ */
+export const SHARED_OPTIONS: ReadonlySet<string> = new Set<
+  Exclude<keyof CheckedServerOptions, 'routes' | (typeof AT_START)[number]>
+>([
+  ...([
+    'mcp',
+    'trial',
+    'apiKeys',
+    'jwt',
+    'cors',
+    'rateLimit',
+    'trustProxy',
+    'compress',
+    'etag',
+    'static',
+  ] as const),
+  ...([
+    'logLevel',
+    'accessLog',
+    'accessLogFormat',
+    'accessLogLevel',
+    'accessLogHeaders',
+    'redactHeaders',
+  ] as const),
+])
+
+/** The options of a server that nodes share. */
+export function sharedOptions({ entries, ...server }: ConfigMap): ConfigMap {
+  return { ...server, entries: new Map([...entries].filter(([name]) => SHARED_OPTIONS.has(name))) }
+}
 
 /**
  * Renders the shared part of a configuration as JSON. Texts with variables are written as they were in the config file,
@@ -41,11 +76,10 @@ export const NODE_OPTIONS: ReadonlySet<string> = new Set(AT_START)
 export function renderShared({ file, server, defaults, routes, warnings }: SharedConfiguration): string {
   const origins = new Origins()
   const node = (given: ConfigNode) => renderNode(given, origins)
-  const shared = [...server.entries].filter(([name]) => !NODE_OPTIONS.has(name))
   const data = {
     format: FORMAT,
     file,
-    server: node({ ...server, entries: new Map(shared) }),
+    server: node(sharedOptions(server)),
     defaults: {
       route: node(defaults.route),
       plugins: [...defaults.plugins].map(([name, given]) => [name, node(given)]),
@@ -103,26 +137,14 @@ export function parseShared(
 
 /** The origins of secrets that a configuration has literally, instead of as variables: all nodes would store them. */
 export function literalSecrets({ server, defaults, routes }: SharedConfiguration): readonly Origin[] {
-  const shared = [...server.entries].filter(([name]) => !NODE_OPTIONS.has(name))
   const nodes = [
-    ...shared.map(([, { given }]) => given),
+    sharedOptions(server),
     defaults.route,
     ...defaults.plugins.values(),
     ...routes.map(({ given }) => given),
   ]
-  const found = new Map(nodes.flatMap(secretsIn).map((origin) => [JSON.stringify(origin), origin]))
-  return [...found.values()]
-}
-
-function secretsIn(given: ConfigNode): readonly Origin[] {
-  switch (given.kind) {
-    case 'scalar':
-      return given.shown !== undefined && !given.template ? [given.origin] : []
-    case 'list':
-      return given.items.flatMap(secretsIn)
-    case 'map':
-      return [...given.entries.values()].flatMap((entry) => secretsIn(entry.given))
-  }
+  const literal = nodes.flatMap(scalarsIn).filter(({ shown, template }) => shown !== undefined && !template)
+  return [...new Map(literal.map(({ origin }) => [JSON.stringify(origin), origin])).values()]
 }
 
 /** Many values have the same origin: each is written once. */
@@ -233,13 +255,14 @@ class NodeReader {
 
   #filled(template: ConfigTemplate, origin: Origin): ConfigScalar {
     const { text: shown } = template
-    if (!this.#around) return { kind: 'scalar', origin, value: shown, shown, template }
-    const { environment, secrets } = this.#around
+    const { environment, secrets, variables: known = [] } = this.#around ?? {}
+    const isPermitted = variablesIn(shown).every((name) => known.includes(name))
+    if (!environment || !isPermitted) return { kind: 'scalar', origin, value: shown, shown, template }
     const { text, variables, problems } = interpolate(template.text, environment)
     const place = origin.kind === 'file' ? `${origin.file}:${origin.line}:${origin.column}` : origin.name
     expect(problems.length === 0, `${place}: ${problems.join(', ')}`)
     if (template.isSecret)
-      for (const variable of variables) secrets.add(environment[variable] ?? '', `\${${variable}}`)
+      for (const variable of variables) secrets?.add(environment[variable] ?? '', `\${${variable}}`)
     return { kind: 'scalar', origin, value: valueOfText(template, text, place), shown, template }
   }
 }

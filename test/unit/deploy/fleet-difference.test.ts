@@ -108,7 +108,9 @@ test('literal secrets are found, masked where they are read, and variables are n
   expect(literalSecrets(configuration)).toMatchObject([{ kind: 'file', line: 1 }])
   const secrets = new Secrets()
   const environment = { TOKEN: 'value-of-token' }
-  expect(parseShared(renderShared(configuration), { environment, secrets })).not.toHaveProperty('problem')
+  expect(
+    parseShared(renderShared(configuration), { environment, secrets, variables: ['TOKEN'] }),
+  ).not.toHaveProperty('problem')
   expect(secrets.hide(`${key} value-of-token`)).toBe(`(secret) \${TOKEN}`)
 })
 

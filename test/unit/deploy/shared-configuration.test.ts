@@ -23,7 +23,7 @@ async function shared(text: string, environment: Record<string, string> = {}, ar
 
 function parse(text: string, environment: Record<string, string> = {}) {
   const secrets = new Secrets()
-  const found = parseShared(text, { environment, secrets })
+  const found = parseShared(text, { environment, secrets, variables: Object.keys(environment) })
   if ('problem' in found) throw new Error(found.problem)
   return { ...found, secrets }
 }
@@ -72,7 +72,7 @@ test('a value is masked in the logs of a node', async () => {
 test('a missing or wrong variable of a node is a problem that names its line', async () => {
   const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'x' })
   const problem = (environment: Record<string, string>) =>
-    parseShared(text, { environment, secrets: new Secrets() })
+    parseShared(text, { environment, secrets: new Secrets(), variables: ['LIMIT', 'SECRET'] })
   expect(problem({ LIMIT: '1' })).toEqual({
     problem: expect.stringMatching(/wasm-serve\.yaml:9:20: the environment variable SECRET is not set$/),
   })
@@ -87,7 +87,12 @@ test('flags and variables stay with their node, and apply to all routes there', 
   expect(text).not.toContain('99')
   const node = readConfig(['--timeout', '5', '--port', '1', '--log-level', 'debug'], {})
   const own = { file: undefined, server: node.flags.server, load: node.flags.load }
-  const { routes, server, defaults } = withOwnOptions(parse(text, { LIMIT: '75', SECRET: 'y' }), own, node)
+  const { routes, server, defaults } = withOwnOptions(
+    parse(text, { LIMIT: '75', SECRET: 'y' }),
+    own,
+    node,
+    {},
+  )
   expect(routes.map(({ given }) => toData(givenAt(given, ['timeoutMs']) ?? given))).toEqual([5])
   expect(toData(server)).toEqual({ accessLog: true, logLevel: 'debug', port: 1 })
   expect(toData(defaults.route)).toEqual({ timeoutMs: 5 })
@@ -106,18 +111,19 @@ test('a configuration from the command line has its plug-ins', async () => {
 test('a damaged text is a problem, and never an exception', async () => {
   const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'x' })
   const environment = { LIMIT: '50', SECRET: 'x' }
+  const around = { environment, secrets: new Secrets(), variables: Object.keys(environment) }
   const damage = fc.tuple(fc.nat({ max: text.length - 1 }), fc.nat({ max: 3 }), fc.string({ maxLength: 3 }))
   fc.assert(
     fc.property(damage, ([at, length, by]) => {
       const damaged = text.slice(0, at) + by + text.slice(at + length)
-      const found = parseShared(damaged, { environment, secrets: new Secrets() })
+      const found = parseShared(damaged, around)
       expect('problem' in found || Array.isArray(found.routes)).toBe(true)
     }),
     { numRuns: runs(300) },
   )
   fc.assert(
     fc.property(fc.json(), (json) => {
-      expect(parseShared(json, { environment, secrets: new Secrets() })).toHaveProperty('problem')
+      expect(parseShared(json, around)).toHaveProperty('problem')
     }),
     { numRuns: runs(100) },
   )

@@ -282,6 +282,7 @@ test('what the package exports changes only on purpose', () => {
       "FleetChangedError",
       "FleetContentError",
       "FleetEmptyError",
+      "FleetForbiddenError",
       "FleetNoCopyError",
       "FleetNotAppliedError",
       "FleetRevisionError",

@@ -1,0 +1,137 @@
+import { isAbsolute } from 'node:path'
+import { configFileSchema, type Schema, schemaAt } from '../../options/config-file-schema.ts'
+import {
+  type ConfigMap,
+  type ConfigNode,
+  type ConfigScalar,
+  type Origin,
+  renderOrigin,
+} from '../../options/config-node.ts'
+import { variablesIn } from '../../options/config-text.ts'
+import type { CheckedServerOptions } from '../../options/options.ts'
+import { isUrl } from '../../plugin/source/url.ts'
+import { type DesiredRoute, sourceOf } from '../desired-state.ts'
+import { EDITABLE_OPTIONS } from '../edits.ts'
+import { SHARED_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
+
+/** What a node lets the configuration of its fleet use, besides what the admin API may set: the option `fleet.allow`. */
+export type Permissions = NonNullable<NonNullable<CheckedServerOptions['fleet']>['allow']>
+
+/** Reasons in a message. */
+const SHOWN_REASONS = 20
+
+/** Characters of a value in a message. */
+const SHOWN_VALUE = 200
+
+/**
+ * What a configuration of a fleet asks for, and a node does not allow. It may have been written by everyone who can write to
+ * the store or the state folder.
+ *
+ * @param shared - With the variables of the node: paths may have some.
+ * @returns reasons; empty: the node may serve it.
+ */
+export function forbiddenIn(shared: SharedConfiguration, permissions: Permissions): readonly string[] {
+  const { server, defaults, routes } = shared
+  const check = new Check(permissions)
+  check.options(server, configFileSchema, SHARED_OPTIONS)
+  for (const given of [defaults.route, ...defaults.plugins.values(), ...routes.map(({ given }) => given)])
+    check.options(given, ROUTE_SCHEMA, ROUTE_OPTIONS)
+  for (const route of routes) check.folders(route)
+  const all = [...check.reasons]
+  const more = all.length - SHOWN_REASONS
+  return more > 0 ? [...all.slice(0, SHOWN_REASONS), `and ${more} more`] : all
+}
+
+const ROUTE_SCHEMA = configFileSchema.properties?.routes?.items
+
+/** Those that the admin API may set, the display of the plug-in, and those whose values a node may allow. */
+const ROUTE_OPTIONS: ReadonlySet<string> = new Set([
+  ...EDITABLE_OPTIONS,
+  ...['plugin', 'functions', 'allowedPaths', 'links', 'process'],
+])
+
+class Check {
+  readonly reasons = new Set<string>()
+  readonly #permissions: Permissions
+
+  constructor(permissions: Permissions) {
+    this.#permissions = permissions
+  }
+
+  options({ entries }: ConfigMap, schema: Schema | undefined, known: ReadonlySet<string>): void {
+    for (const [name, { origin, given }] of entries) {
+      if (!known.has(name)) this.#refuse(origin, name, 'only a node sets it')
+      else this.#value(name, given, schemaAt(name, schema))
+    }
+  }
+
+  /** Folders of a manifest. */
+  folders({ from, version: { settings } }: DesiredRoute): void {
+    for (const { host, readOnly } of settings?.allowedPaths ?? [])
+      if (!permitsPath(this.#permissions, host, readOnly))
+        this.reasons.add(`${from}: allowed_paths of the manifest: ${host} is not in fleet.allow.paths`)
+  }
+
+  /** @param name - Of the option. */
+  #value(name: string, given: ConfigNode, schema: Schema | undefined): void {
+    if (given.kind !== 'scalar' && schema?.type === 'string') {
+      this.#refuse(given.origin, name, 'it must be text')
+    } else if (given.kind === 'list') {
+      for (const item of given.items) this.#value(name, item, schema?.items)
+    } else if (given.kind === 'map') {
+      for (const [key, entry] of given.entries) {
+        if (schema?.holds === 'folders') this.#path(name, key, entry.origin)
+        this.#value(name, entry.given, schemaAt(key, schema))
+      }
+    } else {
+      this.#scalar(name, given, schema)
+    }
+  }
+
+  #scalar(name: string, { origin, template, ...given }: ConfigScalar, schema: Schema | undefined): void {
+    const { functions = [], processes = [], env = [] } = this.#permissions
+    const value = String(given.value)
+    const { shown = value } = given
+    const missing = variablesIn(template?.text ?? '').filter((variable) => !env.includes(variable))
+    for (const variable of missing) this.#refuse(origin, name, `\${${variable}}`, 'env')
+    if (missing.length > 0 || name === 'plugin') return
+    if (name === 'functions') {
+      if (!functions.includes(value)) this.#refuse(origin, name, shown, 'functions')
+    } else if (name === 'process') {
+      if (!processes.includes(value)) this.#refuse(origin, name, shown, 'processes')
+    } else if (schema?.holds && !permitsPath(this.#permissions, value, true)) {
+      this.#refuse(origin, name, shown, 'paths')
+    }
+  }
+
+  #path(name: string, key: string, origin: Origin): void {
+    const isReadOnly = key.startsWith(READ_ONLY)
+    const path = isReadOnly ? key.slice(READ_ONLY.length) : key
+    if (!permitsPath(this.#permissions, path, isReadOnly)) this.#refuse(origin, name, key, 'paths')
+  }
+
+  /** @param list - The part of `fleet.allow` that would have to name the value. */
+  #refuse(origin: Origin, option: string, value: string, list?: string): void {
+    const where = list === undefined ? '' : ` is not in fleet.allow.${list}`
+    this.reasons.add(`${renderOrigin(origin)}: ${option}: ${value.slice(0, SHOWN_VALUE)}${where}`)
+  }
+}
+
+const READ_ONLY = 'ro:'
+
+/** Whether a path or URL is named, exactly as it is. */
+function permitsPath({ paths = [] }: Permissions, path: string, isReadOnly: boolean): boolean {
+  if (!isAbsolute(path) && !isUrl(path)) return false
+  return paths.includes(path) || (isReadOnly && paths.includes(READ_ONLY + path))
+}
+
+/**
+ * Options of a route whose plug-in is named by a file or URL. Where the node does not allow this by name, it is only a name: no
+ * schema is read beside the file, and credentials of the node are not sent to the server of the URL.
+ */
+export function withPermittedSource(given: ConfigMap, permissions: Permissions): ConfigMap {
+  const entry = given.entries.get('plugin')
+  if (entry?.given.kind !== 'scalar' || permitsPath(permissions, sourceOf(given), true)) return given
+  const plugin = { ...entry, given: { ...entry.given, value: `fleet://${sourceOf(given)}` } }
+  return { ...given, entries: new Map([...given.entries, ['plugin', plugin]]) }
+}
