@@ -3,11 +3,6 @@ import { chmodSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Ajv } from 'ajv'
-import standaloneCode from 'ajv/dist/standalone/index.js'
-import { minifySync } from 'rolldown/utils'
-import * as configFile from '../src/options/config-file-check.ts'
-import * as options from '../src/options/options-check.ts'
 import * as schemas from '../src/options/options-schema.ts'
 import { bundle, bundleConsole, bundleExtism, bundleThreads, file, type Replacements } from './bundle.ts'
 import { startChunks } from './chunks.ts'
@@ -18,8 +13,8 @@ import { optionTypes } from './option-types.ts'
  * Makes `dist/`, which is published, and `lib/`, which is not.
  *
  * `dist/` has few files, because hundreds take a while to find and to link. Packages stay external, and modules that
- * are loaded on demand stay separate. In both folders the options schemas are compiled into code that loads fast: Ajv
- * and TypeBox take 100 ms to load, more than Fastify itself; their output takes none.
+ * are loaded on demand stay separate. In both folders the options schemas are data: TypeBox takes longer to load than
+ * Fastify itself.
  *
  * `lib/` has a module for each source file: benches, and tests with their own process, load parts from there.
  */
@@ -27,9 +22,6 @@ import { optionTypes } from './option-types.ts'
 /** Replacements of modules that take long to load, by path. */
 const FROZEN: Replacements = {
   [file('src/options/options-schema.ts')]: schemasAsData,
-  [file('src/options/options-check.ts')]: () =>
-    checksAsCode(options.optionsAjv, ['isLoadOptions', 'isServerOptions', 'isWasmServeOptions']),
-  [file('src/options/config-file-check.ts')]: () => checksAsCode(configFile.configFileAjv, ['isConfigFile']),
 }
 
 /** The entry points: files that users of the package load or run. `extism.js` is one by itself. */
@@ -72,18 +64,7 @@ const modules = ['index', 'testing', 'extism']
 removePrivateTypes(modules)
 await Promise.all(modules.map(writeRequiredTypes))
 writeFileSync(file('dist/schema.json'), `${JSON.stringify(publishedSchema())}\n`)
-withoutSpaces(file('dist/config-file.js'))
 chmodSync(file('dist/cli.js'), 0o755)
-
-/** Most of this file is the generated check of config files, which only machines read. */
-function withoutSpaces(path: string): void {
-  const codegen = { removeWhitespace: true }
-  const { code, errors } = minifySync(path, readFileSync(path, 'utf8'), {
-    ...{ module: true, compress: false, mangle: false, codegen },
-  })
-  if (errors.length > 0) throw new Error(`${path} was not minified: ${errors[0]?.message}`)
-  writeFileSync(path, code)
-}
 
 async function writeTypes(): Promise<void> {
   const tsc = createRequire(import.meta.url)
@@ -157,14 +138,4 @@ function schemasAsData(): string {
   return Object.entries(schemas)
     .map(([name, schema]) => `export const ${name} = ${JSON.stringify(schema)}\n`)
     .join('')
-}
-
-function checksAsCode(ajv: Ajv, names: readonly string[]): string {
-  const ids = Object.fromEntries(names.map((name) => [name, name]))
-  // Ajv's standalone code is an ES module that still calls `require` for its run-time helpers.
-  return `import { createRequire } from 'node:module'
-import { hostProblem } from '../plugin/source/allowed-hosts.ts'
-const require = createRequire(import.meta.url)
-${standaloneCode.default(ajv, ids)}
-`
 }

@@ -1,4 +1,5 @@
-import { configFileSchema, type Schema } from '../src/options/config-file-schema.ts'
+import { configFileSchema } from '../src/options/config-file-schema.ts'
+import type { Schema } from '../src/options/schema.ts'
 
 /*
  * The schema of config files for programs that know nothing of wasm-serve: plain JSON Schema, in which any value that is

@@ -1,4 +1,4 @@
-import type { Schema } from '../src/options/config-file-schema.ts'
+import type { Schema } from '../src/options/schema.ts'
 
 /**
  * TypeScript types of options schemas, for users of the package, who then need no TypeBox.

@@ -10,12 +10,12 @@ export {
   type CreateServerOptions,
   checkServerOptions,
   checkWasmServeOptions,
-  type Problem,
   problemsOf,
   type RouteOptions,
   type ServerOptions,
   type WasmServeOptions,
 } from './options/options.ts'
+export type { Problem } from './options/schema.ts'
 export type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from './options/served-route.ts'
 export { stuckThreads } from './platform/stuck-threads.ts'
 export { type LoadOptions, loadPlugin, type Plugin } from './plugin/plugin.ts'

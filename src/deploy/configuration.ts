@@ -11,8 +11,8 @@ import {
   type CheckedServerOptions,
   checkLoadOptions,
   optionsError,
-  problemAt,
 } from '../options/options.ts'
+import { problemAt } from '../options/schema.ts'
 import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap } from '../platform/async-work.ts'
 import { listed } from '../platform/text.ts'

@@ -15,12 +15,8 @@ import {
   toData,
 } from '../options/config-node.ts'
 import type { Merged } from '../options/merge.ts'
-import {
-  type CheckedRouteOptions,
-  type CheckedServerOptions,
-  optionsError,
-  problemAt,
-} from '../options/options.ts'
+import { type CheckedRouteOptions, type CheckedServerOptions, optionsError } from '../options/options.ts'
+import { problemAt } from '../options/schema.ts'
 import { pacedMap } from '../platform/async-work.ts'
 import { parseJson } from '../platform/json-text.ts'
 import { listed, nearest } from '../platform/text.ts'

@@ -1,40 +1,10 @@
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
+import type { Schema } from './schema.ts'
 
 /*
  * The schema of a config file: the options of the server, of loading and of routes, and their inheritance. An option
  * that is added to those schemas is also one of the file.
  */
-
-/** A JSON schema, with the keywords that are read here. */
-export interface Schema {
-  readonly type?: string
-  readonly description?: string
-  readonly default?: unknown
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly patternProperties?: Readonly<Record<string, Schema>>
-  readonly additionalProperties?: boolean | Schema
-  readonly items?: Schema
-  readonly required?: readonly string[]
-  readonly enum?: readonly unknown[]
-  readonly minLength?: number
-  readonly pattern?: string
-  readonly minItems?: number
-  readonly pluginSource?: true
-  readonly hostFunctions?: true
-  readonly callHook?: true
-  readonly threadCount?: true
-  readonly allowedHost?: true
-  readonly nameOrContract?: readonly string[]
-  readonly anyOf?: readonly Schema[]
-  /** The message for a text that its pattern rejects. */
-  readonly hint?: string
-  /** The unit of the number. */
-  readonly unit?: 'bytes' | 'pages' | 'ms'
-  /** Whether its value is masked entirely, from any origin. */
-  readonly secret?: true
-  /** The kind of paths in its value: they are relative to the file. */
-  readonly holds?: 'path' | 'source' | 'folders' | 'folder' | 'store' | 'address'
-}
 
 const routeOptionSchemas = inFile(schemasOf(routeSchema))
 const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOptionSchemas

@@ -11,8 +11,7 @@ import { didYouMean, printable } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import { prune } from './check-config.ts'
 import type { Environment } from './config.ts'
-import { isConfigFile } from './config-file-check.ts'
-import { configFileSchema, type Schema, schemaAt } from './config-file-schema.ts'
+import { configFileSchema, schemaAt } from './config-file-schema.ts'
 import {
   type ConfigEntry,
   type ConfigList,
@@ -35,7 +34,7 @@ import {
 } from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import { configRoutes } from './merge.ts'
-import { problemsFound } from './options.ts'
+import { checkValue, type Problem, type Schema } from './schema.ts'
 import { type RoutePlace, routeConflicts } from './served-route.ts'
 
 /** Names of config files that are found without a flag. */
@@ -176,9 +175,10 @@ function checkConfig(
 
 /** The problems that the schema finds, except where a problem was found before. */
 function shapeProblems(values: ConfigNode, known: readonly FileProblem[]): FileProblem[] {
-  if (isConfigFile(toData(values))) return []
+  const found: Problem[] = []
+  checkValue(toData(values), configFileSchema, found)
   const places = new Set(known.map(({ place }) => placeKey(place)))
-  return problemsFound(isConfigFile)
+  return found
     .map(({ option, path, ofKey, message }) => ({
       place: originAt(values, path, ofKey) as FilePlace,
       message: `${option}: ${message}${ofKey && path.length === 1 ? whereElse(option) : ''}`,

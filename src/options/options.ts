@@ -1,22 +1,23 @@
 import { METHODS } from 'node:http'
 import { isIP } from 'node:net'
-import type { ErrorObject, ValidateFunction } from 'ajv'
 import { headerProblem } from '../contract/answer-headers.ts'
 import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { redisUrlProblem } from '../guest/store/redis-url.ts'
-import { didYouMean } from '../platform/text.ts'
-import { isLoadOptions, isServerOptions, isWasmServeOptions } from './options-check.ts'
-import type {
-  CheckedLoadData,
-  CheckedRouteData,
-  CheckedServerData,
-  CheckedWasmServeData,
-  RouteData,
-  ServerData,
-  WasmServeData,
+import {
+  type CheckedLoadData,
+  type CheckedRouteData,
+  type CheckedServerData,
+  type CheckedWasmServeData,
+  loadSchema,
+  type RouteData,
+  type ServerData,
+  serverSchema,
+  type WasmServeData,
+  wasmServeSchema,
 } from './options-schema.ts'
+import { checkValue, type Problem, problemAt } from './schema.ts'
 import { type CallHooks, methodsOfAll } from './served-route.ts'
 
 /** A route: a URL bound to one export of a plug-in. */
@@ -49,29 +50,13 @@ export type CheckedWasmServeOptions = WithRoutes<CheckedWasmServeData, CheckedRo
 export type CheckedServerOptions = WithRoutes<CheckedServerData, CheckedRouteOptions>
 export type CheckedLoadOptions = CheckedLoadData
 
-/** A problem with the options. */
-export interface Problem {
-  /** The option's name, or the path to it, such as `routes[0].url`. */
-  readonly option: string
-  /** The path as a list of keys. */
-  readonly path: readonly string[]
-  /** Whether the key is the problem; otherwise its value is. */
-  readonly ofKey: boolean
-  readonly message: string
-}
-
-/** A problem with the value at a path such as `routes`, `0`, `url`. */
-export function problemAt(path: readonly string[], message: string): Problem {
-  return { option: path.reduce(join, ''), path, ofKey: false, message }
-}
-
 /**
  * Checks the options of the Fastify plugin; the caller's object is not changed.
  *
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions {
-  return checkWith<CheckedWasmServeOptions>(isWasmServeOptions, options)
+  return checkWith<CheckedWasmServeOptions>(wasmServeSchema, options)
 }
 
 /**
@@ -80,7 +65,7 @@ export function checkWasmServeOptions(options: unknown): CheckedWasmServeOptions
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkServerOptions(options: unknown): CheckedServerOptions {
-  return checkWith<CheckedServerOptions>(isServerOptions, options)
+  return checkWith<CheckedServerOptions>(serverSchema, options)
 }
 
 /**
@@ -122,7 +107,7 @@ const OF_ADMIN: ReadonlySet<string> = new Set(['adminToken', 'adminHosts', 'uplo
  * @throws {@link OptionsError} listing every problem; `problems` holds them as data.
  */
 export function checkLoadOptions(options: unknown): CheckedLoadOptions {
-  return checkWith<CheckedLoadOptions>(isLoadOptions, options)
+  return checkWith<CheckedLoadOptions>(loadSchema, options)
 }
 
 /** The problems that an {@link OptionsError} lists. */
@@ -132,18 +117,18 @@ export function problemsOf(error: InstanceType<typeof OptionsError>): readonly P
 
 const problems = new WeakMap<object, readonly Problem[]>()
 
-function checkWith<Options>(isValid: ValidateFunction, options: unknown): Options {
-  const copy = copyPlain(options)
-  const found = isValid(copy)
-    ? [
-        ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
-        ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
-        ...edgeProblems(copy as Partial<CheckedServerOptions>),
-        ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
-        ...mcpProblems(copy as Partial<CheckedServerOptions>),
-        ...webSocketProblems(copy as Partial<CheckedWasmServeOptions>),
-      ]
-    : problemsFound(isValid)
+function checkWith<Options>(schema: object, options: unknown): Options {
+  const found: Problem[] = []
+  const copy = checkValue(options, schema, found)
+  if (found.length === 0)
+    found.push(
+      ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
+      ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
+      ...edgeProblems(copy as Partial<CheckedServerOptions>),
+      ...toolProblems(copy as Partial<CheckedWasmServeOptions>),
+      ...mcpProblems(copy as Partial<CheckedServerOptions>),
+      ...webSocketProblems(copy as Partial<CheckedWasmServeOptions>),
+    )
   if (found.length > 0) throw optionsError(found)
   settleTools(copy as Partial<CheckedWasmServeOptions>)
   return copy as Options
@@ -199,25 +184,6 @@ export function optionsError(found: readonly Problem[]): InstanceType<typeof Opt
   problems.set(error, found)
   return error
 }
-
-/** The errors of the last check. */
-export function problemsFound(check: ValidateFunction): Problem[] {
-  return (check.errors ?? []).flatMap(toProblems)
-}
-
-/**
- * The check fills in defaults, so it gets a deep copy. A plug-in is not copied: bytes, a URL, or a loaded plug-in.
- */
-function copyPlain(value: unknown, depth = 4): unknown {
-  if (typeof value !== 'object' || value === null || depth === 0) return value
-  if (Array.isArray(value)) return value.map((item) => copyPlain(item, depth - 1))
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, OBJECTS.has(key) ? item : copyPlain(item, depth - 1)]),
-  )
-}
-
-/** Options whose values must not be copied. */
-const OBJECTS: ReadonlySet<string> = new Set(['plugin', 'functions', 'contract'])
 
 /** Checks beyond the schema: the headers of an answer. */
 function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
@@ -359,60 +325,4 @@ function isNetwork(text: string): boolean {
   const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
   const family = isIP(address)
   return family !== 0 && (bits === undefined || Number(bits) <= (family === 4 ? 32 : 128))
-}
-
-/** A problem within one of several alternatives is reported for the value as a whole. */
-function toProblems(error: ErrorObject): Problem[] {
-  return error.schemaPath.includes('/anyOf/') ? [] : [toProblem(error)]
-}
-
-function toProblem({ instancePath, keyword, message, params, parentSchema, data }: ErrorObject): Problem {
-  const path = instancePath
-    .split('/')
-    .slice(1)
-    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'))
-  switch (keyword) {
-    case 'additionalProperties': {
-      const unknown = String(params.additionalProperty)
-      const known = Object.keys((parentSchema?.properties as object | undefined) ?? {})
-      return { ...problemAt([...path, unknown], `unknown option${didYouMean(unknown, known)}`), ofKey: true }
-    }
-    case 'required': {
-      const missing = String(params.missingProperty)
-      return { ...problemAt(path, 'is missing'), option: [...path, missing].reduce(join, '') }
-    }
-    case 'enum':
-      return problemAt(path, `must be one of ${(params.allowedValues as string[]).join(', ')}`)
-    case 'anyOf': {
-      const [one] = (parentSchema?.anyOf as { enum: string[] }[] | undefined) ?? []
-      return problemAt(path, `must be one or several of ${one?.enum.join(', ')}`)
-    }
-    case 'minimum':
-    case 'maximum':
-      return problemAt(path, renderRange(parentSchema?.minimum, parentSchema?.maximum))
-    case 'type': {
-      const isUnquoted = params.type === 'string' && ['number', 'boolean'].includes(typeof data)
-      return problemAt(path, `${message}${isUnquoted ? ': put it in quotes' : ''}`)
-    }
-    case 'minLength':
-    case 'minItems':
-      return problemAt(path, 'must not be empty')
-    case 'pattern':
-      return problemAt(path, parentSchema?.hint ?? 'has invalid characters, or is empty')
-    default: {
-      const problem = problemAt(path, message ?? 'is wrong')
-      return { ...problem, option: problem.option || 'options' }
-    }
-  }
-}
-
-function renderRange(minimum: number | undefined, maximum: number | undefined): string {
-  if (maximum === undefined) return `must be ${minimum} or more`
-  return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
-}
-
-/** Joins a path: `routes`, then `0`, is `routes[0]`. */
-function join(parent: string, child: string): string {
-  if (/^\d+$/.test(child)) return `${parent}[${child}]`
-  return parent ? `${parent}.${child}` : child
 }

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkWasmServeOptions, optionsError, problemAt, type WasmServeOptions } from '../options/options.ts'
+import { checkWasmServeOptions, optionsError, type WasmServeOptions } from '../options/options.ts'
+import { problemAt } from '../options/schema.ts'
 import { addRoutes } from './add-routes.ts'
 
 // A separate file: its exports are public, and types of the routes' parts are not.

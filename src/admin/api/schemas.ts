@@ -1,6 +1,7 @@
 import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
-import { type Schema, schemasOf } from '../../options/config-file-schema.ts'
+import { schemasOf } from '../../options/config-file-schema.ts'
 import { routeSchema } from '../../options/options-schema.ts'
+import type { Schema } from '../../options/schema.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /*

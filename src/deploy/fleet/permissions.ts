@@ -1,5 +1,5 @@
 import { isAbsolute } from 'node:path'
-import { configFileSchema, type Schema, schemaAt } from '../../options/config-file-schema.ts'
+import { configFileSchema, schemaAt } from '../../options/config-file-schema.ts'
 import {
   type ConfigMap,
   type ConfigNode,
@@ -9,6 +9,7 @@ import {
 } from '../../options/config-node.ts'
 import { variablesIn } from '../../options/config-text.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
+import type { Schema } from '../../options/schema.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { type DesiredRoute, sourceOf } from '../desired-state.ts'
 import { EDITABLE_OPTIONS } from '../edits.ts'

@@ -65,6 +65,8 @@ test.each([
   ['an empty list of routes', { routes: [] }],
   ['a route that is no object', { routes: [null] }],
   ['config that is no text', { routes: [{ plugin, config: { a: 1 } }] }],
+  ['config that is no text, with a line break in its key', { routes: [{ plugin, config: { 'a\nb': 1 } }] }],
+  ['a list of holes', { routes: new Array(1) }],
   ['a limit of zero', { routes: [{ plugin, maxQueueBytes: 0 }] }],
   ['a limit that is text', { routes: [{ plugin, bodyLimit: '1MB' }] }],
   ['a limit with a fraction', { routes: [{ plugin, bodyLimit: 1.5 }] }],

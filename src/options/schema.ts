@@ -1,0 +1,225 @@
+import { didYouMean } from '../platform/text.ts'
+import { hostProblem } from '../plugin/source/allowed-hosts.ts'
+
+/*
+ * The language of the options schemas, and the check of values against them: as much of JSON Schema as the options need, and
+ * keywords of our own. The code that Ajv generates for the same check has 0.8 MB.
+ */
+
+/** A JSON schema, with keywords of our own. */
+export interface Schema {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly properties?: Readonly<Record<string, Schema>>
+  /** One pattern, for all keys. */
+  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
+  readonly items?: Schema
+  readonly required?: readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly pattern?: string
+  readonly minItems?: number
+  readonly uniqueItems?: boolean
+  readonly anyOf?: readonly Schema[]
+  readonly pluginSource?: true
+  readonly hostFunctions?: true
+  readonly callHook?: true
+  readonly threadCount?: true
+  readonly allowedHost?: true
+  readonly nameOrContract?: readonly string[]
+  /** The message for a text that its pattern rejects. */
+  readonly hint?: string
+  /** The unit of the number. */
+  readonly unit?: 'bytes' | 'pages' | 'ms'
+  /** Whether its value is masked entirely, from any origin. */
+  readonly secret?: true
+  /** The kind of paths in its value: they are relative to the file. */
+  readonly holds?: 'path' | 'source' | 'folders' | 'folder' | 'store' | 'address'
+}
+
+/** A problem with the options. */
+export interface Problem {
+  /** The option's name, or the path to it, such as `routes[0].url`. */
+  readonly option: string
+  /** The path as a list of keys. */
+  readonly path: readonly string[]
+  /** Whether the key is the problem; otherwise its value is. */
+  readonly ofKey: boolean
+  readonly message: string
+}
+
+/** A problem with the value at a path such as `routes`, `0`, `url`. */
+export function problemAt(path: readonly string[], message: string): Problem {
+  return { option: path.reduce(join, ''), path, ofKey: false, message }
+}
+
+/** Joins a path: `routes`, then `0`, is `routes[0]`. */
+function join(parent: string, child: string): string {
+  if (/^\d+$/.test(child)) return `${parent}[${child}]`
+  return parent ? `${parent}.${child}` : child
+}
+
+/**
+ * Checks a value.
+ *
+ * @param schema - A {@link Schema}, or one of TypeBox, whose types say less.
+ * @param found - Receives each problem, of a value only the first.
+ * @returns a copy in which missing options have their defaults. What the schema does not describe is not copied: bytes, a
+ * loaded plug-in, functions.
+ */
+export function checkValue(value: unknown, schema: object, found: Problem[]): unknown {
+  return copyChecked(value, { ...schema }, [], found)
+}
+
+function copyChecked(value: unknown, schema: Schema, path: readonly string[], found: Problem[]): unknown {
+  const message = problemWith(value, schema)
+  if (message !== undefined) {
+    const problem = problemAt(path, message)
+    found.push({ ...problem, option: problem.option || 'options' })
+    return value
+  }
+  const { items } = schema
+  if (items && Array.isArray(value))
+    // which may have holes
+    return Array.from(value, (item, index) => copyChecked(item, items, [...path, String(index)], found))
+  const hasEntries = schema.properties ?? schema.patternProperties ?? schema.additionalProperties
+  return hasEntries && isObject(value) ? copyEntries(value, schema, path, found) : value
+}
+
+function copyEntries(
+  given: Readonly<Record<string, unknown>>,
+  schema: Schema,
+  path: readonly string[],
+  found: Problem[],
+): object {
+  const { properties = {}, required = [] } = schema
+  for (const name of required.filter((each) => given[each] === undefined))
+    found.push({ ...problemAt(path, 'is missing'), option: [...path, name].reduce(join, '') })
+  const entries: [string, unknown][] = []
+  for (const [name, value] of Object.entries(given)) {
+    if (Object.hasOwn(properties, name)) continue
+    const other = schemaOfOther(name, schema)
+    if (other) entries.push([name, copyChecked(value, other, [...path, name], found)])
+    else found.push({ ...problemAt([...path, name], unknownOption(name, properties)), ofKey: true })
+  }
+  for (const [name, one] of Object.entries(properties)) {
+    const value = given[name] === undefined ? structuredClone(one.default) : given[name]
+    if (value !== undefined) entries.push([name, copyChecked(value, one, [...path, name], found)])
+  }
+  return Object.fromEntries(entries) // an option may be called `__proto__`
+}
+
+/** The schema of a value whose key is not among the properties. */
+function schemaOfOther(
+  name: string,
+  { patternProperties = {}, additionalProperties }: Schema,
+): Schema | undefined {
+  const [, schema] = Object.entries(patternProperties).find(([source]) => patternOf(source).test(name)) ?? []
+  if (schema) return schema
+  if (additionalProperties === false) return undefined
+  return typeof additionalProperties === 'object' ? additionalProperties : {}
+}
+
+function unknownOption(name: string, properties: object): string {
+  return `unknown option${didYouMean(name, Object.keys(properties))}`
+}
+
+/** The reason that a value does not fit, apart from the values in it. */
+function problemWith(value: unknown, schema: Schema): string | undefined {
+  if (schema.pluginSource && !isTextOrObject(value)) return 'must be a path or URL, bytes, or a manifest'
+  if (schema.hostFunctions && !isTextOrObject(value))
+    return 'must be the path of a module or an object of functions'
+  if (schema.callHook && typeof value !== 'function') return 'must be a function'
+  if (schema.threadCount && !isThreadCount(value)) return 'must be a whole number from 0 to 256, or auto'
+  if (schema.nameOrContract && !schema.nameOrContract.includes(value as string) && !isContract(value))
+    return `must be one of ${schema.nameOrContract.join(', ')}, or a contract`
+  if (schema.anyOf && !schema.anyOf.some((each) => isValid(value, each)))
+    return `must be one or several of ${schema.anyOf[0]?.enum?.join(', ')}`
+  if (schema.type !== undefined && !isOfType(value, schema.type)) {
+    const isUnquoted = schema.type === 'string' && ['number', 'boolean'].includes(typeof value)
+    return `must be ${schema.type}${isUnquoted ? ': put it in quotes' : ''}`
+  }
+  if (schema.enum && !schema.enum.includes(value)) return `must be one of ${schema.enum.join(', ')}`
+  if (typeof value === 'number') return problemWithNumber(value, schema)
+  if (typeof value === 'string') return problemWithText(value, schema)
+  return Array.isArray(value) ? problemWithList(value, schema) : undefined
+}
+
+function problemWithNumber(value: number, { minimum, maximum }: Schema): string | undefined {
+  if (value >= (minimum ?? value) && value <= (maximum ?? value)) return undefined
+  if (maximum === undefined) return `must be ${minimum} or more`
+  return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
+}
+
+function problemWithText(text: string, schema: Schema): string | undefined {
+  const { minLength = 0, maxLength, pattern, hint } = schema
+  if (text.length < minLength) return 'must not be empty'
+  if (maxLength !== undefined && [...text].length > maxLength)
+    return `must have at most ${maxLength} characters`
+  if (pattern !== undefined && !patternOf(pattern).test(text))
+    return hint ?? 'has invalid characters, or is empty'
+  return schema.allowedHost ? hostProblem(text) : undefined
+}
+
+function problemWithList(
+  list: readonly unknown[],
+  { minItems = 0, uniqueItems }: Schema,
+): string | undefined {
+  if (list.length < minItems) return 'must not be empty'
+  return uniqueItems && new Set(list).size < list.length ? 'must not have an item twice' : undefined
+}
+
+function isValid(value: unknown, schema: Schema): boolean {
+  const found: Problem[] = []
+  checkValue(value, schema, found)
+  return found.length === 0
+}
+
+function isOfType(value: unknown, type: string): boolean {
+  switch (type) {
+    case 'integer':
+      return Number.isInteger(value)
+    case 'array':
+      return Array.isArray(value)
+    case 'object':
+      return isObject(value)
+    default:
+      return typeof value === type
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The contents of such an object are checked by their users. */
+function isTextOrObject(value: unknown): boolean {
+  return typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null
+}
+
+function isThreadCount(value: unknown): boolean {
+  return value === 'auto' || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 256)
+}
+
+function isContract(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    typeof value.name === 'string' &&
+    typeof value.input === 'function' &&
+    typeof value.answer === 'function'
+  )
+}
+
+const patterns = new Map<string, RegExp>()
+
+/** `.` stands for a line break too: a key with one must not evade the pattern of all keys. */
+function patternOf(source: string): RegExp {
+  const known = patterns.get(source) ?? new RegExp(source, 'su')
+  patterns.set(source, known)
+  return known
+}
