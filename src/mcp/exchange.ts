@@ -12,6 +12,8 @@ export interface Exchange {
   readonly headers: RequestHeaders
   /** `_meta` of its params. */
   readonly meta: Members
+  /** The text of its params: an object. */
+  readonly paramsText: string
   readonly caller: RouteCaller
   readonly grant: Grant
   /** Sends a notification to the client, before the result. */

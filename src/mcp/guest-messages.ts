@@ -32,7 +32,7 @@ export function channelTo(client: Pick<Exchange, 'meta' | 'notify' | 'revision'>
 /** undefined: the guest has written something else. */
 function readMessage(text: string): Members | undefined {
   try {
-    const value = parseJson(Buffer.from(text))
+    const { value } = parseJson(Buffer.from(text))
     return isObject(value) ? value : undefined
   } catch {
     return undefined

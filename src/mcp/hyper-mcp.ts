@@ -1,5 +1,6 @@
 import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
 import { connectAgent } from '../guest/agent.ts'
+import { type JsonText, jsonAt, jsonMembers } from '../platform/json-parts.ts'
 import { printable } from '../platform/text.ts'
 import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
@@ -8,8 +9,8 @@ import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import { read, readFitting, SHAPES } from './shapes.ts'
-import type { Tool } from './tool.ts'
-import { failedResult, guestResult } from './tool-result.ts'
+import type { Tool, ToolArguments } from './tool.ts'
+import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
 
 /*
  * Plug-ins made for hyper-mcp, which describe and call their tools themselves. Version 2 of the interface has resources, prompts
@@ -89,11 +90,12 @@ class HyperMcp implements GuestServer {
   }
 
   async answer(method: string, params: Members, exchange: Exchange): Promise<Members> {
-    const { _meta, ...request } = params
     const exported = Object.hasOwn(ANSWERED_BY, method) ? (ANSWERED_BY[method] ?? '') : ''
-    const given = method === 'completion/complete' ? withoutPrefix(request) : request
+    const members = new Map(jsonMembers(exchange.paramsText))
+    members.delete('_meta')
+    if (method === 'completion/complete') members.set('ref', JSON.stringify(withoutPrefix(params.ref)))
     try {
-      return await this.#ask(exported, { request: given, context: contextOf(exchange) }, exchange)
+      return (await this.#ask(exported, withContext(render(members), exchange), exchange)).value
     } catch (thrown) {
       const error = knownError(thrown)
       logFailure(error, exchange.caller.request, this.#route.served)
@@ -109,11 +111,11 @@ class HyperMcp implements GuestServer {
     try {
       const answer = await this.#ask(
         exported,
-        this.#isFirstVersion ? undefined : { context: contextOf(exchange) },
+        this.#isFirstVersion ? '' : render([['context', contextOf(exchange)]]),
         exchange,
         lastingCaller(exchange.caller),
       )
-      const entries = answer[kind]
+      const entries = answer.value[kind]
       if (!Array.isArray(entries)) throw new ToolResultInvalidError(exported, `it has no list of ${kind}`)
       const known = entries.filter(isObject).slice(0, MAX_ENTRIES)
       return kind === 'tools' ? known : readFitting(known, SHAPES[kind])
@@ -151,7 +153,7 @@ class HyperMcp implements GuestServer {
       headers: [],
       call: async (args, exchange) => {
         try {
-          return guestResult(await this.#callTool({ name, arguments: args }, exchange), name)
+          return guestResult(await this.#callTool(name, args, exchange), name)
         } catch (thrown) {
           const error = knownError(thrown)
           logFailure(error, exchange.caller.request, this.#route.served)
@@ -161,40 +163,60 @@ class HyperMcp implements GuestServer {
     }
   }
 
-  #callTool(request: Members, exchange: Exchange): Promise<Members> {
+  #callTool(name: string, args: ToolArguments, exchange: Exchange): Promise<GuestAnswer> {
+    const request = render([
+      ['name', JSON.stringify(name)],
+      ['arguments', args.text],
+    ])
     return this.#isFirstVersion
-      ? this.#ask('call', { params: request }, exchange)
-      : this.#ask('call_tool', { request, context: contextOf(exchange) }, exchange)
+      ? this.#ask('call', render([['params', request]]), exchange)
+      : this.#ask('call_tool', withContext(request, exchange), exchange)
   }
 
   /** @throws errors of the call; {@link ToolResultInvalidError} if the output is not an object of JSON. */
   async #ask(
     exported: string,
-    input: object | undefined,
+    input: string,
     exchange: Exchange,
     caller: RouteCaller = exchange.caller,
-  ): Promise<Members> {
+  ): Promise<GuestAnswer> {
     connectAgent(caller.request, channelTo(exchange))
-    const bytes = Buffer.from(input === undefined ? '' : JSON.stringify(input))
-    const output = await this.#route.call(bytes, caller, exported)
-    let value: unknown
+    const output = await this.#route.call(Buffer.from(input), caller, exported)
+    let read: JsonText
     try {
-      value = parseJson(output)
+      read = parseJson(output)
     } catch (error) {
       throw new ToolResultInvalidError(exported, printable(String((error as Error).message)))
     }
+    const { value, text } = read
     if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
-    return value
+    return { value, text }
   }
 }
 
-function contextOf({ id, meta }: Exchange): object {
-  return { id, _meta: meta }
+/** An object of texts in JSON. */
+function render(members: Iterable<readonly [key: string, text: string]>): string {
+  return `{${[...members].map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`
+}
+
+/** Numbers stay as the client wrote them: the request is passed on in its own text. */
+function withContext(request: string, exchange: Exchange): string {
+  return render([
+    ['request', request],
+    ['context', contextOf(exchange)],
+  ])
+}
+
+function contextOf({ id, paramsText }: Exchange): string {
+  const meta = jsonAt(paramsText, '_meta')
+  return render([
+    ['id', JSON.stringify(id)],
+    ['_meta', meta?.startsWith('{') ? meta : '{}'],
+  ])
 }
 
 /** Of `ref/prompt`, the plug-in gets `prompt`. */
-function withoutPrefix(request: Members): Members {
-  const { ref } = request
-  if (!isObject(ref) || typeof ref.type !== 'string') return request
-  return { ...request, ref: { ...ref, type: ref.type.replace(/^ref\//, '') } }
+function withoutPrefix(ref: unknown): unknown {
+  if (!isObject(ref) || typeof ref.type !== 'string') return ref
+  return { ...ref, type: ref.type.replace(/^ref\//, '') }
 }

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import type { JsonText } from '../platform/json-parts.ts'
 
 /*
  * JSON-RPC 2.0 as MCP uses it: ids are strings or integers and never null, params are objects.
@@ -14,7 +15,14 @@ export type Members = Readonly<Record<string, unknown>>
 
 /** A message of a client. */
 export type Message =
-  | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: Members }
+  | {
+      readonly kind: 'request'
+      readonly id: RequestId
+      readonly method: string
+      readonly params: Members
+      /** The message. */
+      readonly text: string
+    }
   | { readonly kind: 'notification'; readonly method: string; readonly params: Members }
   | { readonly kind: 'response' }
 
@@ -56,17 +64,19 @@ export class RpcError extends Error {
 }
 
 /** @throws {@link RpcError} if it is not JSON, or too deep. */
-export function parseJson(bytes: Uint8Array): unknown {
+export function parseJson(bytes: Uint8Array): JsonText {
   let value: unknown
+  let text: string
   try {
     if (!isUtf8(bytes)) throw new TypeError('not UTF-8')
-    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
+    text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+    value = JSON.parse(text)
   } catch {
     throw new RpcError(RPC_CODES.parseError, 'Parse error: the body is not JSON in UTF-8')
   }
   if (isTooDeep(value))
     throw new RpcError(RPC_CODES.invalidRequest, `Invalid request: nested deeper than ${MAX_DEPTH} levels`)
-  return value
+  return { value, text }
 }
 
 /** Whether a value is nested deeper than messages may be. */
@@ -83,7 +93,7 @@ function isDeeper(value: unknown, depth: number): boolean {
 }
 
 /** @throws {@link RpcError} if it is no message of JSON-RPC. */
-export function readMessage(value: unknown): Message {
+export function readMessage({ value, text }: JsonText): Message {
   if (!isObject(value) || value.jsonrpc !== '2.0') throw invalid('it is not a message of JSON-RPC 2.0')
   const { id, method, params = {} } = value
   if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
@@ -93,7 +103,7 @@ export function readMessage(value: unknown): Message {
   if (!('id' in value)) return { kind: 'notification', method, params }
   if (!isRequestId(id))
     throw invalid(`its id is neither a string of at most ${MAX_NAME} characters nor an integer`)
-  return { kind: 'request', id, method, params }
+  return { kind: 'request', id, method, params, text }
 }
 
 function invalid(reason: string): RpcError {

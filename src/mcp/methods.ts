@@ -10,7 +10,7 @@ import { Pages } from './pages.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import type { Tool } from './tool.ts'
 import { ToolBox } from './tool-box.ts'
-import { legacyResult, TextResult, type ToolResult } from './tool-result.ts'
+import { renderMembers, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
 export interface ServerDescription {
@@ -118,15 +118,18 @@ class AllMethods implements Methods {
     }
     const audited = { message: request, client: grant.client, request: caller.request }
     this.#audit?.answered(audited, result, performance.now() - begun)
-    return isModern ? this.#renderModern(result) : renderLegacy(result)
+    return this.#render(result, isModern)
   }
 
-  #renderModern(result: Members | ToolResult): string {
-    if (result instanceof TextResult)
-      return `{"resultType":"complete","content":${result.contentJson},"_meta":${this.#metaJson}}`
-    const { _meta } = result
-    const meta = isObject(_meta) ? { ..._meta, ...this.#meta } : this.#meta
-    return JSON.stringify({ resultType: 'complete', ...result, _meta: meta })
+  #render(result: Members | ToolResult, isModern: boolean): string {
+    const own = isObject(result._meta) ? result._meta : undefined
+    const meta = isModern ? { ...own, ...this.#meta } : own
+    const parts = [
+      isModern ? '"resultType":"complete"' : '',
+      renderMembers(result, isModern),
+      meta ? `"_meta":${own ? JSON.stringify(meta) : this.#metaJson}` : '',
+    ]
+    return `{${parts.filter((part) => part !== '').join(',')}}`
   }
 
   /** undefined: the revision has no such method. */
@@ -239,11 +242,6 @@ const NO_LISTS: ReadonlySet<string> = new Set()
 
 function fingerprint(text: string): string {
   return createHash('sha256').update(text).digest('base64')
-}
-
-function renderLegacy(result: Members | ToolResult): string {
-  if (result instanceof TextResult) return `{"content":${result.contentJson}}`
-  return JSON.stringify(legacyResult(result))
 }
 
 /** Revisions with `initialize` know only objects as structured results, and as schemas of properties. */

@@ -1,4 +1,5 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
+import { type JsonText, jsonAt } from '../platform/json-parts.ts'
 import { isObject, type Members } from './json-rpc.ts'
 import { checkHeader, decodeHeader, headerOf } from './revisions.ts'
 import type { RequestHeaders } from './transport-headers.ts'
@@ -70,19 +71,19 @@ function countIn(value: unknown, isProperties = false): number {
  */
 export function checkParameterHeaders(
   declared: readonly ParameterHeader[],
-  args: Members,
+  args: JsonText,
   headers: RequestHeaders,
 ): void {
   for (const { name, path } of declared) {
-    const value = path.reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), args)
+    const value = path.reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), args.value)
     const header = `Mcp-Param-${name}`
     const given = decodeHeader(header, headerOf(headers, header.toLowerCase()))
     if (value === undefined || value === null) {
       if (given !== undefined) checkHeader(header, given, '')
       continue
     }
-    const isSameNumber =
-      typeof value === 'number' && given !== undefined && given !== '' && Number(given) === value
-    if (!isSameNumber) checkHeader(header, given, typeof value === 'string' ? value : JSON.stringify(value))
+    const isSameNumber = Number.isSafeInteger(value) && given !== '' && Number(given) === value
+    const expected = typeof value === 'string' ? value : (jsonAt(args.text, ...path) ?? '')
+    if (!isSameNumber) checkHeader(header, given, expected)
   }
 }

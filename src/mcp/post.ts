@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { RateLimitedError } from '../errors/errors.ts'
+import { type JsonText, jsonAt, jsonElements } from '../platform/json-parts.ts'
 import type { RateCount } from '../platform/rate-counts.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
@@ -55,9 +56,10 @@ export async function answerPost(
     const post = { request, answer, methods, access, rates, changes, audit, grant }
     const counted = countMessage(post)
     if (counted) await counted
-    value = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
-    if (Array.isArray(value)) return await answerBatch(value, post)
-    const message = readMessage(value)
+    const read = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
+    value = read.value
+    if (Array.isArray(value)) return await answerBatch(value, read.text, post)
+    const message = readMessage(read)
     if (message.kind !== 'request') return answer.accept()
     const { id, params, method } = message
     if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
@@ -133,9 +135,10 @@ class PostExchange implements Exchange, RouteCaller {
   readonly log: RouteCaller['log']
   readonly #answer: Answer
   readonly #mayNotify: boolean
+  readonly #text: string
 
   /** @param mayNotify - Not in a batch: its answer is one array. */
-  constructor({ id, params }: Request, revision: Revision, post: Post, mayNotify: boolean) {
+  constructor({ id, params, text }: Request, revision: Revision, post: Post, mayNotify: boolean) {
     const { request } = post
     this.id = id
     this.revision = revision
@@ -145,7 +148,12 @@ class PostExchange implements Exchange, RouteCaller {
     this.grant = post.grant
     this.#answer = post.answer
     this.#mayNotify = mayNotify
+    this.#text = text
     this.log = revision.isModern ? logFor(this.meta, request.log, this) : request.log
+  }
+
+  get paramsText(): string {
+    return jsonAt(this.#text, 'params') ?? '{}'
   }
 
   get caller(): RouteCaller {
@@ -164,26 +172,29 @@ class PostExchange implements Exchange, RouteCaller {
 const NO_META: Members = {}
 
 /** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
-async function answerBatch(batch: readonly unknown[], post: Post): Promise<void> {
+async function answerBatch(batch: readonly unknown[], text: string, post: Post): Promise<void> {
   const { request, answer } = post
   const named = headerOf(request.headers, 'mcp-protocol-version') ?? BATCH_REVISION
   if (named !== BATCH_REVISION) throw invalidBatch(`revision ${named} has no batches`)
   if (batch.length === 0 || batch.length > MAX_BATCH)
     throw invalidBatch(`a batch has 1 to ${MAX_BATCH} messages`)
   for (const _ of batch.slice(1)) await countMessage(post)
-  const answers = await Promise.all(batch.map((value) => answerOne(value, post)))
+  const texts = jsonElements(text)
+  const answers = await Promise.all(
+    batch.map((value, index) => answerOne({ value, text: texts[index] ?? '' }, post)),
+  )
   const messages = answers.filter((message) => message !== undefined)
   if (messages.length === 0) answer.accept()
   else answer.end(200, `[${messages.join(',')}]`)
 }
 
 /** The answer of a message in a batch; undefined if it has none. */
-async function answerOne(value: unknown, post: Post): Promise<string | undefined> {
+async function answerOne(read: JsonText, post: Post): Promise<string | undefined> {
   try {
-    const message = readMessage(value)
+    const message = readMessage(read)
     return message.kind === 'request' ? await answerRequest(message, post, true) : undefined
   } catch (error) {
-    return errorMessage(idOf(value), rpcErrorOf(error, post.request))
+    return errorMessage(idOf(read.value), rpcErrorOf(error, post.request))
   }
 }
 

@@ -88,7 +88,7 @@ function entryOf(output: Uint8Array, name: string): NonNullable<DescribedRoute['
   const refuse = (problem: string) => new ToolResultInvalidError(DESCRIBING_EXPORT, problem)
   let value: unknown
   try {
-    value = parseJson(output)
+    value = parseJson(output).value
   } catch {
     throw refuse('it is not JSON')
   }

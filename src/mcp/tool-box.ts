@@ -1,4 +1,6 @@
 import { ScopeMissingError } from '../errors/errors.ts'
+import { jsonAt } from '../platform/json-parts.ts'
+import { hasKeyTwice } from '../platform/json-text.ts'
 import type { Access } from './access.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
@@ -49,7 +51,7 @@ export class ToolBox {
   /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
   #run(
     tool: Tool | undefined,
-    { name, arguments: args = {} }: Members,
+    { name, arguments: value = {} }: Members,
     exchange: Exchange,
   ): Promise<ToolResult> {
     if (!tool || !exchange.grant.allows(tool.name)) {
@@ -58,7 +60,9 @@ export class ToolBox {
       this.#refuse(tool.name, exchange)
       throw Object.assign(unknown, { cause: 'mcp.access does not allow the tool to the client' })
     }
-    if (!isObject(args)) throw invalidParams('the arguments must be an object')
+    if (!isObject(value)) throw invalidParams('the arguments must be an object')
+    const args = { value, text: jsonAt(exchange.paramsText, 'arguments') ?? '{}' }
+    if (hasKeyTwice(value, args.text)) throw invalidParams('an object of the arguments has a key twice')
     const { revision, headers } = exchange
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
     return tool.call(args, exchange)

@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { GuestError, ToolResultInvalidError } from '../errors/errors.ts'
+import { type JsonText, jsonAt, onOneLine } from '../platform/json-parts.ts'
+import { hasKeyTwice } from '../platform/json-text.ts'
 import type { KnownError } from '../route/error-response.ts'
 import type { ToolDescription } from './description.ts'
 import { isObject, isTooDeep, MAX_DEPTH, type Members } from './json-rpc.ts'
@@ -9,8 +11,8 @@ import { readAll, SHAPES } from './shapes.ts'
 /** The result of `tools/call`. */
 export type ToolResult = {
   readonly content: readonly Content[]
-  /** Of revisions with `initialize` only if it is an object. */
-  readonly structuredContent?: unknown
+  /** The guest's own text on one line. Of revisions with `initialize` only if it is an object. */
+  readonly structured?: JsonText
   readonly isError?: true
   readonly _meta?: Readonly<Record<string, unknown>>
 }
@@ -39,6 +41,11 @@ type Content =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string }
   | { readonly type: 'resource'; readonly resource: BlobResource }
+
+/** An object that a guest has written. */
+export interface GuestAnswer extends JsonText {
+  readonly value: Members
+}
 
 interface BlobResource {
   readonly uri: string
@@ -78,9 +85,14 @@ function structuredResult(output: Uint8Array, tool: string, check: Check): ToolR
   } catch {
     throw new ToolResultInvalidError(tool, 'it is not JSON')
   }
-  const problem = isTooDeep(value) ? `it is nested deeper than ${MAX_DEPTH} levels` : check(value)
+  const problem = problemWith(value, text) ?? check(value)
   if (problem !== undefined) throw new ToolResultInvalidError(tool, problem)
-  return { content: [{ type: 'text', text }], structuredContent: value }
+  return { content: [{ type: 'text', text }], structured: { value, text: onOneLine(text) } }
+}
+
+function problemWith(value: unknown, text: string): string | undefined {
+  if (isTooDeep(value)) return `it is nested deeper than ${MAX_DEPTH} levels`
+  return hasKeyTwice(value, text) ? 'an object has a key twice' : undefined
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -109,12 +121,19 @@ function imageType(bytes: Buffer): string {
  *
  * @throws {@link ToolResultInvalidError} if it is none.
  */
-export function guestResult({ content, structuredContent, isError }: Members, tool: string): ToolResult {
+export function guestResult({ value, text }: GuestAnswer, tool: string): ToolResult {
+  const { content, structuredContent, isError } = value
   const parts = readAll(content, SHAPES.content)
   if (!parts) throw new ToolResultInvalidError(tool, 'it has no valid content')
   return {
     content: parts,
-    ...(structuredContent !== undefined && structuredContent !== null && { structuredContent }),
+    ...(structuredContent !== undefined &&
+      structuredContent !== null && {
+        structured: {
+          value: structuredContent,
+          text: onOneLine(jsonAt(text, 'structuredContent') ?? 'null'),
+        },
+      }),
     ...(isError === true && { isError }),
   }
 }
@@ -129,8 +148,15 @@ export function failedResult(error: KnownError): ToolResult {
   return { content: [{ type: 'text', text }], isError: true, _meta: { [CODE_KEY]: code } }
 }
 
-/** The result as a client of an earlier revision understands it. */
-export function legacyResult(result: Members): Members {
-  const { structuredContent, ...rest } = result
-  return structuredContent === undefined || isObject(structuredContent) ? result : rest
+/**
+ * The members of a result but `_meta` as JSON, without braces.
+ *
+ * @param isModern - Revisions with `initialize` know only objects as structured content.
+ */
+export function renderMembers(result: Members | ToolResult, isModern: boolean): string {
+  if (result instanceof TextResult) return `"content":${result.contentJson}`
+  const { structured, _meta, ...others }: Members & Pick<ToolResult, 'structured'> = result
+  const json = JSON.stringify(others).slice(1, -1)
+  if (!structured || !(isModern || isObject(structured.value))) return json
+  return `${json},"structuredContent":${structured.text}`
 }

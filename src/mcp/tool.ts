@@ -1,4 +1,5 @@
 import { ToolArgumentsInvalidError } from '../errors/errors.ts'
+import { type JsonText, jsonAt } from '../platform/json-parts.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { ToolDescription, ToolInput } from './description.ts'
@@ -19,7 +20,12 @@ export interface Tool {
    * Checks the arguments and calls the guest. Never throws: failures are results with `isError`, because models can read and
    * correct those.
    */
-  call(args: Members, exchange: Exchange): Promise<ToolResult>
+  call(args: ToolArguments, exchange: Exchange): Promise<ToolResult>
+}
+
+/** The arguments of a call. A guest gets their own text: JavaScript's numbers would change large ones. */
+export interface ToolArguments extends JsonText {
+  readonly value: Members
 }
 
 /**
@@ -44,7 +50,7 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
     headers: parameterHeadersOf(inputSchema, name),
     async call(args, { caller }) {
       try {
-        const problem = checkInput(args)
+        const problem = checkInput(args.value)
         if (problem !== undefined) throw new ToolArgumentsInvalidError(name, problem)
         const output = await route.call(inputBytes(args, input), caller)
         return resultOf(output, described, checkOutput)
@@ -57,16 +63,16 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
   }
 }
 
-function inputBytes(args: Members, input: ToolInput): Uint8Array {
+function inputBytes({ value, text }: ToolArguments, input: ToolInput): Uint8Array {
   switch (input.form) {
     case 'none':
       return new Uint8Array()
     case 'json':
-      return Buffer.from(JSON.stringify(args))
+      return Buffer.from(text)
     case 'parameter': {
-      const value = args[input.name]
-      if (input.as === 'json') return Buffer.from(JSON.stringify(value ?? null))
-      return Buffer.from(typeof value === 'string' ? value : '', input.as === 'text' ? 'utf8' : 'base64')
+      if (input.as === 'json') return Buffer.from(jsonAt(text, input.name) ?? 'null')
+      const given = value[input.name]
+      return Buffer.from(typeof given === 'string' ? given : '', input.as === 'text' ? 'utf8' : 'base64')
     }
   }
 }

@@ -31,8 +31,13 @@ export function parseJson(text: string): { readonly value: unknown } | { readonl
 /** The same for a text whose objects must not have a key twice: parsers disagree about which of the values counts. */
 export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
   const parsed = parseJson(text)
-  if ('mistake' in parsed || membersOf(parsed.value) === measure(text).members) return parsed
+  if ('mistake' in parsed || !hasKeyTwice(parsed.value, text)) return parsed
   return { mistake: mistakeAt(text, 0, 'a key is given twice') }
+}
+
+/** Whether an object has a key twice. @param value - Of the text. */
+export function hasKeyTwice(value: unknown, text: string): boolean {
+  return membersOf(value) !== measure(text).members
 }
 
 /** The offset at which a text is too deep, and its number of members of objects, if it is JSON. */
@@ -60,7 +65,7 @@ function measure(text: string): { readonly deepAt: number | undefined; readonly 
 }
 
 /** The offset of the quote that ends a string; the length if there is none. @param start - Of its first quote. */
-function endOfString(text: string, start: number): number {
+export function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let first = end
     while (text.charAt(first - 1) === '\\') first--

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
 import { guestBytes } from '../support/guest.ts'
-import { serveMcp } from '../support/mcp.ts'
+import { type McpUser, serveMcp } from '../support/mcp.ts'
 import { runs } from '../support/runs.ts'
 
 /* Clients and guests that mean no good. Further ones are in mcp.test.ts, mcp-hyper.test.ts and test/system/mcp-clients.test.ts. */
@@ -34,6 +34,50 @@ test('an id and a text come back as they were, whatever characters they have', a
   await fc.assert(property, { numRuns: runs(30) })
   for (const id of ['__proto__', '"},{"id":', '\u2028\n\u0000', '-0', -0, 0])
     expect((await user.send(call(id, 'a'))).body.id).toEqual(Object.is(id, -0) ? 0 : id)
+})
+
+/** Arguments, and the bytes that an answer has for them. */
+async function asAnswered(user: McpUser, args: string, revision = '2025-06-18'): Promise<string> {
+  const response = await fetch(user.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'mcp-protocol-version': revision },
+    body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":${args},"name":"echo"}}`,
+  })
+  return await response.text()
+}
+
+test('arguments reach the guest as the client wrote them, and structured content the client as the guest did', async () => {
+  const schema = { type: 'object', properties: {} }
+  const user = await serveMcp([echo({ tool: { inputSchema: schema, outputSchema: schema } })])
+  const check = async (args: string) => {
+    const answer = await asAnswered(user, args)
+    expect(JSON.parse(answer).result.content[0].text).toBe(args)
+    expect(answer).toContain(`"structuredContent":${args.replaceAll(/[\r\n]+/g, ' ')}}`)
+  }
+  const numbers = [
+    '9007199254740993',
+    '-9223372036854775808',
+    '18446744073709551615',
+    '1e400',
+    '1.0',
+    '-0',
+    '1E+2',
+    '0.10',
+  ]
+  for (const number of numbers) await check(`{"id" : [${number}],\n "a": {"b":${number}}}`)
+  const value = fc.json().map((json) => `{"v":${json},"\\"{[": "\\\\"}`)
+  await fc.assert(fc.asyncProperty(value, check), { numRuns: runs(30) })
+})
+
+test('a key that the arguments, or an output, have twice is refused: it would pass the check with its other value', async () => {
+  const user = await serveMcp([
+    echo({ tool: { inputSchema: { type: 'object', properties: {} } } }),
+    { url: '/out', plugin: guestBytes('echo'), engine: 'inline', tool: { outputSchema: { type: 'object' } } },
+  ])
+  const twice = '{"a":{"b":1,"\\u0062":2}}'
+  expect(JSON.parse(await asAnswered(user, twice)).error.code).toBe(-32_602)
+  const { _meta } = await user.call('out', { input: twice })
+  expect(_meta).toMatchObject({ 'wasm-serve/code': 'WASM_SERVE_TOOL_RESULT_INVALID' })
 })
 
 test('requests of a batch with the same id are answered each', async () => {

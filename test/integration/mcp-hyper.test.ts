@@ -93,6 +93,26 @@ test('version 1 of its interface has describe and call', async () => {
   expect((await user.modern('prompts/list')).status).toBe(404)
 })
 
+test('numbers reach a plug-in as the client wrote them, and its structured content the client as it wrote that', async () => {
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"count","inputSchema":{"type":"object"}}]}' }],
+    call_tool: [
+      {
+        when: '"arguments":{"id":9007199254740993}},"context":{"id":7,"_meta":{"a.b/c":1e400}}}',
+        output: '{"content":[],\n"structuredContent":{"id":\n18446744073709551615}}',
+      },
+    ],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const params = '{"name":"count","arguments":{"id":9007199254740993},"_meta":{"a.b/c":1e400}}'
+  const response = await fetch(user.url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":${params}}`,
+  })
+  expect(await response.text()).toContain('"structuredContent":{"id": 18446744073709551615}')
+})
+
 test('what a hostile plug-in answers does not become an answer of the server', async () => {
   const tool = (name: unknown) => ({ name, inputSchema: 7, annotations: 'x', outputSchema: [] })
   const odd = {

@@ -231,6 +231,27 @@ test('an argument that a schema puts into a header must match it', async () => {
   expect(odd).toMatchObject({ status: 400, body: { error: { code: -32_020 } } })
 })
 
+test('a header of an integer that JavaScript would change must have all its digits', async () => {
+  const inputSchema = { type: 'object', properties: { id: { type: 'integer', 'x-mcp-header': 'Id' } } }
+  const user = await serveMcp([inline('/a', 'echo', { tool: { inputSchema } })])
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const rest = JSON.stringify({ name: 'a', _meta }).slice(1)
+  const send = async (id: string, header: string) => {
+    const params = `{"arguments":{"id":${id}},${rest}`
+    const answer = await user.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`, {
+      ...{ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'a' },
+      'mcp-param-id': header,
+    })
+    return answer.body.error?.code
+  }
+  expect(await send('9007199254740993', '9007199254740993')).toBeUndefined()
+  expect(await send('9007199254740993', '9007199254740992')).toBe(-32_020)
+  expect(await send('42', '42.0')).toBeUndefined()
+})
+
 test('requests that are wrong by the protocol get the status and the code that it says', async () => {
   const user = await serveMcp([inline('/a', 'echo')])
   const request = (more: object) => ({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {}, ...more })

@@ -11,6 +11,7 @@ import {
 } from '../../../src/mcp/json-rpc.ts'
 import { type Methods, openMethods } from '../../../src/mcp/methods.ts'
 import { revisionOf } from '../../../src/mcp/revisions.ts'
+import { jsonAt } from '../../../src/platform/json-parts.ts'
 import type { FuzzTarget } from '../target.ts'
 
 const DESCRIPTION = {
@@ -46,8 +47,9 @@ export const target: FuzzTarget = {
   async run(input) {
     let value: unknown
     try {
-      value = parseJson(input)
-      const message = readMessage(value)
+      const read = parseJson(input)
+      value = read.value
+      const message = readMessage(read)
       if (message.kind !== 'request') return message.kind
       const revision = revisionOf(message, undefined)
       const caller = { request: {}, log: {}, isGone: false } as never
@@ -58,6 +60,7 @@ export const target: FuzzTarget = {
         revision,
         headers: undefined,
         meta: {},
+        paramsText: jsonAt(message.text, 'params') ?? '{}',
         caller,
         grant,
         notify: () => undefined,

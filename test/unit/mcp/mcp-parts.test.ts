@@ -160,7 +160,9 @@ test('a pattern with many stars is compared in one pass', () => {
 
 test('streams of addresses do not use up those of clients with a key', () => {
   const changes = new ListChanges()
-  const answer = { notify: () => undefined, keepOpen: () => undefined } as never
+  const closers: (() => void)[] = []
+  const keepOpen = (onClosed: () => void) => void closers.push(onClosed)
+  const answer = { notify: () => undefined, keepOpen } as never
   const lists = new Set(['tools'] as const)
   const params = { notifications: { toolsListChanged: true } }
   const listen = (headers: Record<string, string>, ip: string) => {
@@ -177,6 +179,7 @@ test('streams of addresses do not use up those of clients with a key', () => {
   expect(() => listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.12')).toThrow(
     expect.objectContaining({ code }),
   )
+  for (const close of closers) close()
 })
 
 test('a request without a host is refused, and so is one of an origin that is no URL', () => {

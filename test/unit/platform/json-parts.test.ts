@@ -1,0 +1,33 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { jsonAt, jsonElements, jsonMembers, onOneLine } from '../../../src/platform/json-parts.ts'
+import { runs } from '../../support/runs.ts'
+
+test('the parts of a text, put together, are its value, however it is written', () => {
+  const text = fc.tuple(fc.jsonValue(), fc.constantFrom(undefined, 1, '\t', ' \r\n'))
+  fc.assert(
+    fc.property(text, ([value, space]) => {
+      const written = JSON.stringify(value, undefined, space)
+      const members = [...jsonMembers(written)].map(([key, part]) => [key, JSON.parse(part)])
+      const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+      expect(members).toEqual(isObject ? Object.entries(value) : [])
+      if (Array.isArray(value)) expect(jsonElements(written).map((part) => JSON.parse(part))).toEqual(value)
+      expect(JSON.parse(onOneLine(written))).toEqual(value)
+      expect(onOneLine(written)).not.toMatch(/[\r\n]/)
+    }),
+    { numRuns: runs(100) },
+  )
+})
+
+test.each([
+  ['{"a":{"b":1.0}}', ['a', 'b'], '1.0'],
+  [' { "a" : 1 , "a" : 12345678901234567890 } ', ['a'], '12345678901234567890'],
+  ['{"\\u0061":" :,{[\\"\\\\"}', ['a'], '" :,{[\\"\\\\"'],
+  ['{"__proto__":1}', ['__proto__'], '1'],
+  ['{"a":{},"b":[]}', ['b'], '[]'],
+  ['{"a":[{"b":1}]}', ['a', 'b'], undefined],
+  ['{}', ['toString'], undefined],
+  ['"a"', ['a'], undefined],
+])('of %s, the text at %j is %s', (text, keys, part) => {
+  expect(jsonAt(text, ...keys)).toBe(part)
+})
