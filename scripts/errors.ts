@@ -409,6 +409,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Give the route a deadline (`--timeout`), or raise `--stall-ms`. Let a supervisor restart the process.',
   ],
   [
+    'WASM_SERVE_PRIMARY_GONE',
+    'log',
+    'The primary of a [serving process](../operate/processes.md) was killed, and a guest or a host function held the event loop for longer than a drain takes. The process is killed, and this is its last log line.',
+    'Set `stallMs` or a deadline (`--timeout`), so that no guest holds the event loop.',
+  ],
+  [
     'WASM_SERVE_PROCESSES_FAILING',
     'log',
     'Five starts of [serving processes](../operate/processes.md) failed in a row. Later attempts are rarer. If none serves, the server ends with 75.',

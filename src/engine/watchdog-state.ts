@@ -45,5 +45,15 @@ export function whatRuns(number: number): { readonly guest: number; readonly isS
   return { guest: number >> 1, isStart: number % 2 === 0 }
 }
 
-/** To the thread: start or stop watching a guest. */
-export type WatchdogMessage = { readonly watch: NumberedGuest } | { readonly forget: number }
+/** The process that started this one. */
+export interface WatchedParent {
+  readonly pid: number
+  /** How long this process may live without it, in milliseconds. */
+  readonly limitMs: number
+}
+
+/** To the thread: start or stop watching a guest, or watch the parent. */
+export type WatchdogMessage =
+  | { readonly watch: NumberedGuest }
+  | { readonly forget: number }
+  | { readonly parent: WatchedParent }

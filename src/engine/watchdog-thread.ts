@@ -1,18 +1,28 @@
 import { write } from 'node:fs'
 import { isatty } from 'node:tty'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
-import { GuestStallError } from '../errors/errors.ts'
+import { GuestStallError, PrimaryGoneError } from '../errors/errors.ts'
 import { renderLine } from '../observe/log/lines.ts'
 import { killProcess } from '../platform/node-workarounds.ts'
-import { type NumberedGuest, Slot, type WatchdogMessage, whatRuns } from './watchdog-state.ts'
+import {
+  type NumberedGuest,
+  Slot,
+  type WatchdogMessage,
+  type WatchedParent,
+  whatRuns,
+} from './watchdog-state.ts'
 
 /*
  * The watchdog's thread: checks several times per `stallMs` whether the same run of a guest still blocks the event loop,
- * and kills the process if so. There are no gentler means: the blocked event loop handles no message or signal.
+ * and kills the process if so. There are no gentler means: the blocked event loop handles no message or signal. It kills
+ * it as well if it lives on without its parent.
  */
 
 /** Number of checks in the shortest `stallMs`. */
 const CHECKS_PER_STALL = 10
+
+/** Interval of checks of the parent. */
+const PARENT_CHECK_MS = 500
 
 /** Time limit for writing the log line: the pipe may be full and its reader stuck. */
 const WRITE_MS = 500
@@ -21,15 +31,17 @@ const STDERR = 2
 
 const state: Int32Array = workerData
 const guests = new Map<number, NumberedGuest>()
+let parent: WatchedParent | undefined
 let tickMs = 1
 let sequence = 0
 let heldMs = 0
+let aloneMs = 0
 
 for (let sinceLastMs = 0; ; ) {
   readMessages()
-  const stalled = look(sinceLastMs)
-  if (stalled) {
-    endProcess(stalled)
+  const end = look(sinceLastMs) ?? lookAtParent(sinceLastMs)
+  if (end) {
+    endProcess(end)
     break
   }
   const begun = performance.now()
@@ -44,43 +56,56 @@ function readMessages(): void {
     if (!received) break
     const message: WatchdogMessage = received.message
     if ('watch' in message) guests.set(message.watch.number, message.watch)
-    else guests.delete(message.forget)
+    else if ('forget' in message) guests.delete(message.forget)
+    else parent = message.parent
     isChanged = true
   }
   if (!isChanged) return
   let least = Number.POSITIVE_INFINITY
   for (const { stallMs } of guests.values()) least = Math.min(least, stallMs)
-  tickMs = Math.max(1, least / CHECKS_PER_STALL)
+  tickMs = Math.max(1, Math.min(least / CHECKS_PER_STALL, parent ? PARENT_CHECK_MS : least))
 }
 
-/** What has blocked the event loop for too long. */
-interface Stall {
-  readonly guest: NumberedGuest
-  readonly isStart: boolean
+/** The last log line of a process. */
+interface LastLine {
+  readonly code: string
+  readonly msg: string
 }
 
 /**
  * @param sinceLastMs - Time since the last check.
- * @returns what has blocked the event loop for too long.
+ * @returns the reason to kill the process: a guest has blocked the event loop for too long.
  */
-function look(sinceLastMs: number): Stall | undefined {
+function look(sinceLastMs: number): LastLine | undefined {
   const before = sequence
   sequence = Atomics.load(state, Slot.sequence)
   const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
   if (number === 0 || sequence !== before) heldMs = 0
   // If this thread is late too, the process was stopped or the machine slept: do not charge that time.
   else heldMs += Math.min(sinceLastMs, tickMs)
-  const running = whatRuns(number)
-  const guest = guests.get(running.guest)
-  return guest && heldMs >= guest.stallMs ? { guest, isStart: running.isStart } : undefined
+  const { guest, isStart } = whatRuns(number)
+  const watched = guests.get(guest)
+  return watched && heldMs >= watched.stallMs ? lineOf(watched, isStart) : undefined
+}
+
+function lineOf({ number: _, ...names }: NumberedGuest, isStart: boolean): LastLine {
+  const what = isStart ? `The start of plug-in ${names.plugin}` : `The guest function "${names.function}"`
+  const { message, code } = new GuestStallError(what, names.stallMs)
+  return { code, ...names, msg: message }
+}
+
+/** A process that drains ends before this limit, unless something holds its event loop. */
+function lookAtParent(sinceLastMs: number): LastLine | undefined {
+  if (!parent || process.ppid === parent.pid) return undefined
+  aloneMs += Math.min(sinceLastMs, tickMs)
+  if (aloneMs < parent.limitMs) return undefined
+  const { message, code } = new PrimaryGoneError(parent.limitMs)
+  return { code, msg: message }
 }
 
 /** Not `writeSync`, which would wait forever for a reader that has stopped. */
-function endProcess({ guest, isStart }: Stall): void {
-  const { number: _, ...names } = guest
-  const what = isStart ? `The start of plug-in ${names.plugin}` : `The guest function "${names.function}"`
-  const { message, code } = new GuestStallError(what, names.stallMs)
-  const entry = { level: 'fatal', time: new Date().toISOString(), code, ...names, msg: message }
+function endProcess(line: LastLine): void {
+  const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
   write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, killProcess)
   setTimeout(killProcess, WRITE_MS)
 }

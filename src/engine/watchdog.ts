@@ -9,6 +9,7 @@ import {
   Slot,
   startOf,
   type WatchdogMessage,
+  type WatchedParent,
 } from './watchdog-state.ts'
 
 /** A guest on the event loop. */
@@ -55,6 +56,16 @@ export function watchGuest(guest: WatchedGuest, report: Report, options: Watchdo
   return new GuestWatch(watchdog, guest, report)
 }
 
+/**
+ * Kills this process, whatever holds its event loop, when it has lived without its parent for `limitMs`. The thread starts
+ * now. Does nothing where Node.js may start no thread.
+ */
+export function watchParent(limitMs: number, options: WatchdogOptions = {}): void {
+  if (!mayStartThreads()) return
+  watchdog ??= new Watchdog(options)
+  watchdog.watchParent({ pid: process.ppid, limitMs })
+}
+
 /** The reason that stalls are currently not detected; undefined if they are, or if no guest is watched. */
 export function watchdogTrouble(): string | undefined {
   return watchdog?.trouble
@@ -70,11 +81,15 @@ let watchdog: Watchdog | undefined
 const RESTART_BACKOFF_MS = 1_000
 const MAX_BACKOFF_FACTOR = 30
 
-/** @throws Error with the code that starting a thread would throw. */
-function requireThreads(): void {
+function mayStartThreads(): boolean {
   // With types, it is always there; without `--permission`, it is not.
   const { permission = undefined } = process
-  if (!permission || permission.has('worker')) return
+  return !permission || permission.has('worker')
+}
+
+/** @throws Error with the code that starting a thread would throw. */
+function requireThreads(): void {
+  if (mayStartThreads()) return
   const message = 'the watchdog needs a thread; allow it (--allow-worker), or use --stall-ms 0'
   throw Object.assign(new Error(message), { code: 'ERR_ACCESS_DENIED', permission: 'WorkerThreads' })
 }
@@ -84,6 +99,7 @@ class Watchdog {
   readonly #start: (state: Int32Array) => Worker
   readonly #backoffMs: number
   readonly #watched = new Map<number, { readonly guest: NumberedGuest; readonly report: Report }>()
+  #parent: WatchedParent | undefined
   #worker: Worker | undefined
   #failure: Error | undefined
   #failures = 0
@@ -110,15 +126,21 @@ class Watchdog {
     return number
   }
 
+  watchParent(parent: WatchedParent): void {
+    this.#parent = parent
+    this.#post({ parent })
+    this.beforeGuest()
+  }
+
   /** Code of a guest is about to run. It may not return: the thread starts without another turn of the event loop. */
   beforeGuest(): void {
     if (!this.#worker && !this.#retry) this.#begin()
   }
 
-  /** The thread ends when the last guest is removed. */
+  /** The thread ends when the last guest is removed, unless it watches the parent. */
   forget(number: number): void {
     this.#watched.delete(number)
-    if (this.#watched.size > 0) {
+    if (this.#isNeeded) {
       this.#post({ forget: number })
       return
     }
@@ -138,6 +160,7 @@ class Watchdog {
       worker.once('exit', (code) => this.#failed(failure ?? new Error(`it ended with exit code ${code}`)))
       this.#worker = worker
       for (const { guest } of this.#watched.values()) this.#post({ watch: guest })
+      if (this.#parent) this.#post({ parent: this.#parent })
     } catch (error) {
       this.#failed(error instanceof Error ? error : new Error(String(error)))
     }
@@ -150,10 +173,14 @@ class Watchdog {
     this.#report(undefined)
   }
 
+  get #isNeeded(): boolean {
+    return this.#watched.size > 0 || this.#parent !== undefined
+  }
+
   /** Does not keep the process alive. */
   #failed(failure: Error): void {
     this.#worker = undefined
-    if (this.#watched.size === 0) return // expected: nothing is watched any more
+    if (!this.#isNeeded) return // expected: nothing is watched any more
     if (!this.#failure) this.#report(failure)
     this.#failure = failure
     const again = () => {

@@ -61,6 +61,12 @@ export const ProcessEndedError = failure<[number: number, how: string]>(
   503,
 )
 
+/** A serving process lives on without its primary. Logged, never thrown. */
+export const PrimaryGoneError = failure<[limitMs: number]>(
+  'WASM_SERVE_PRIMARY_GONE',
+  'The primary has been gone for %d ms, and something holds the event loop: the serving process is killed',
+)
+
 /** Guests of a route keep something in memory that processes cannot share. */
 export const ProcessesNotSharedError = failure<[route: string, what: string, remedy: string]>(
   'WASM_SERVE_PROCESSES_NOT_SHARED',

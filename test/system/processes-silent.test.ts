@@ -271,3 +271,24 @@ test('a SIGUSR2 during a rolling restart is followed by one more, with the newes
   for (const client of clients) client.send('POST / HTTP/1.1\r\n')
   for (const client of clients) expect(await client.answer()).toMatchObject({ status: 408 })
 })
+
+test('a process without a primary ends although its guest never returns and --stall-ms is 0', async () => {
+  const flags = ['--processes', '2', '--stall-ms', '0', '--drain-ms', '0', '--grace-ms', '100']
+  const server = await startProcesses([guest('loop'), ...flags])
+  const all = server.pids()
+  const before = all.map(cpuTicks)
+  const clients = await Promise.all([1, 2].map(() => open(Number(new URL(server.url).port))))
+  for (const client of clients) client.send(post('x'))
+  await until(() => all.every((pid, index) => cpuTicks(pid) > (before[index] ?? 0) + 20))
+  server.kill('SIGKILL')
+  await server.ended
+  await until(() => areGone(all)) // and reaped
+  expect(server.stderr().match(/WASM_SERVE_PRIMARY_GONE/g)).toHaveLength(2)
+})
+
+/** The CPU time of a process, in hundredths of a second. */
+function cpuTicks(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return Number(fields[11]) + Number(fields[12])
+}

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, InjectOptions } from 'fastify'
+import { watchParent } from '../../engine/watchdog.ts'
 import { ChangeRefusedError } from '../../errors/errors.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import { openLog, RecentLines, type Terminal } from '../../observe/log/log.ts'
@@ -26,6 +27,9 @@ const BEAT_MS = 1_000
 
 /** How long a draining process waits for the primary to stop handing connections over. */
 const QUIET_MS = 1_000
+
+/** How long after `drainMs` and `graceMs` a process without its primary is killed. A drain ends earlier. */
+const ALONE_MS = 3_000
 
 /** The parts of its process that a serving process uses. */
 export interface ServingHost {
@@ -111,6 +115,7 @@ async function openServing(
   const counter = countTogether((questions) => link.ask('count', questions))
   const module = (digest: string) => link.ask('module', digest)
   const begin = async (options: Resolved['options']) => {
+    watchParent(options.drainMs + options.graceMs + ALONE_MS)
     log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     const meters = isWatched ? new Meters() : undefined

@@ -336,6 +336,7 @@ test('what the package exports changes only on purpose', () => {
       "PluginUnboundedError",
       "PluginUnreadableError",
       "PreconditionFailedError",
+      "PrimaryGoneError",
       "ProcessEndedError",
       "ProcessStuckError",
       "ProcessesFailingError",
