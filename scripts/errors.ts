@@ -199,6 +199,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     'Connect with `ws://` or `wss://`, over HTTP/1.1. A proxy must pass `Connection` and `Upgrade` on.',
   ],
   [
+    'WASM_SERVE_CONTROL_FRAMES_EXCEEDED',
+    429,
+    'The client of a [WebSocket](../guide/websockets.md) sends more pings than the limit. The connection is closed with 1008.',
+    'Send fewer pings: one in some seconds is usual.',
+  ],
+  [
     'WASM_SERVE_RATE_LIMITED',
     429,
     'The address has sent more than [`rateLimit`](../guide/edge.md) allows, or a client of tools more than [`mcp.rateLimit`](../guide/mcp.md#who-may-use-what). `Retry-After` says when to try again.',
@@ -371,6 +377,12 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
     503,
     'Two threads that ran the plug-in of the route cannot be ended. No others start until one of them ends.',
     'Find the native call that does not return (the log names route and plug-in), or run the plug-in with `--engine subprocess`.',
+  ],
+  [
+    'WASM_SERVE_PARTIAL_BYTES_FULL',
+    503,
+    'Bodies of requests and messages of [WebSockets](../guide/websockets.md) that have arrived in part take more than `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
+    'Retry later. If clients send much at the same time, raise `--max-partial-bytes`. Find clients that begin and do not go on.',
   ],
   [
     'WASM_SERVE_WEBSOCKETS_FULL',

@@ -315,7 +315,7 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
 /** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
 // biome-ignore format: a compact list is easier to read
 export const AT_START = [
-  'host', 'port', 'socket', 'reusePort', 'tls', 'http2', 'maxConnections', 'headersTimeoutMs', 'requestTimeoutMs',
+  'host', 'port', 'socket', 'reusePort', 'tls', 'http2', 'maxConnections', 'maxPartialBytes', 'headersTimeoutMs', 'requestTimeoutMs',
   'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
   'processes', 'processMemoryMax', 'processSilentMs', 'subprocessUser', 'subprocessCgroup', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
 ] as const satisfies readonly (keyof CheckedServerOptions)[]

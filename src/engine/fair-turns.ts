@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers'
 /** A guest is slow if its last call took longer, in ms. Its next call waits for a turn, which costs some microseconds. */
 export const SLOW_MS = 0.1
 
-/** Time for calls of slow guests in a turn of the event loop, in ms. At least one call runs. */
+/** Default time for calls of slow guests in a turn of the event loop, in ms. */
 const TURN_MS = 1
 
 /**
@@ -14,7 +14,13 @@ const TURN_MS = 1
 export class FairTurns {
   /** In the order in which they run. */
   readonly #waiting: (() => void)[] = []
+  readonly #turnMs: number
   #isPlanned = false
+
+  /** @param turnMs - Time for calls in a turn of the event loop, in ms. At least one runs. */
+  constructor(turnMs = TURN_MS) {
+    this.#turnMs = turnMs
+  }
 
   /** @param runOne - Runs one call. It must not throw, and asks again if there is another. */
   wait(runOne: () => void): void {
@@ -30,7 +36,7 @@ export class FairTurns {
 
   #turn(): void {
     this.#isPlanned = false
-    const until = performance.now() + TURN_MS
+    const until = performance.now() + this.#turnMs
     for (let left = this.#waiting.length; left > 0; left--) {
       this.#waiting.shift()?.()
       if (performance.now() >= until) break
@@ -41,3 +47,6 @@ export class FairTurns {
 
 /** Those of the process, because all of its servers share one event loop. */
 export const processFairTurns = new FairTurns()
+
+/** Clients that send many small pieces are read one after the other, one in a turn of the event loop. */
+export const processReads = new FairTurns(0)

@@ -254,6 +254,20 @@ export const RequestTimeoutError = failure<[]>(
   408,
 )
 
+/** Of all bodies and messages that have arrived in part, this one is the oldest. */
+export const PartialBytesFullError = failure<[maxPartialBytes: number]>(
+  'WASM_SERVE_PARTIAL_BYTES_FULL',
+  'Bodies and messages that have not arrived whole take more than %d bytes (maxPartialBytes), and this one is the oldest: try again later',
+  503,
+)
+
+/** The client of a WebSocket sends pings faster than a client needs them. */
+export const ControlFramesError = failure<[burst: number, perSecond: number]>(
+  'WASM_SERVE_CONTROL_FRAMES_EXCEEDED',
+  'A WebSocket may carry %d pings and pongs at once, and %d a second',
+  429,
+)
+
 /** The client has sent too many requests; `Retry-After` says when to try again. */
 export const RateLimitedError = failure<[max: number, timeWindowMs: number]>(
   'WASM_SERVE_RATE_LIMITED',

@@ -1,3 +1,4 @@
+import { PieceList } from '../platform/pieces.ts'
 import type { GuestContext, ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
 
@@ -78,14 +79,14 @@ function redirectInit(
 /** @throws Error beyond the limit, as in Extism's Rust and Go SDKs: to a guest an empty body would be an answer. */
 async function readResponseBytes(response: Response, most: number | undefined): Promise<Uint8Array> {
   if (!most) return new Uint8Array(await response.arrayBuffer())
-  const chunks: Uint8Array[] = []
+  const chunks = new PieceList()
   let length = 0
   for await (const chunk of response.body ?? []) {
-    chunks.push(chunk)
+    chunks.add(chunk)
     length += chunk.length
     if (length > most) throw new Error(`Response body exceeded ${most} bytes`)
   }
-  return Buffer.concat(chunks)
+  return chunks.join()
 }
 
 /**

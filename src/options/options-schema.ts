@@ -1170,11 +1170,22 @@ export const serverSchema = only({
   ),
   graceMs: ms('After `drainMs`: time for requests in flight to end, in ms.', 10_000, 0),
   headersTimeoutMs: ms('Time limit for the headers of a request, in ms; then 408.', 10_000),
-  requestTimeoutMs: ms('Time limit for a whole request to arrive, in ms; then 408.', 30_000),
+  requestTimeoutMs: ms(
+    'Time limit for a whole request, or message of a WebSocket, to arrive, in ms; then 408.',
+    30_000,
+  ),
   keepAliveTimeoutMs: ms('Time after which an idle connection is closed, in ms.', 72_000),
   unreadTimeoutMs: ms(
     'Time after which a client that does not read its answer is disconnected, in ms.',
     30_000,
+  ),
+  maxPartialBytes: Type.Optional(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 1,
+      description:
+        'Maximum bytes of all bodies and messages that have arrived in part; then the oldest gets 503. Default: 268435456, or 16 of the largest bodyLimit.',
+    }),
   ),
   maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
   processes: Type.Optional(

@@ -33,3 +33,44 @@ export function joinBytes(bytes: CopiedBytes): Uint8Array {
   copyBytes(bytes, joined)
   return joined
 }
+
+/**
+ * Collects pieces in the order in which they arrive, and joins small ones: a piece takes some hundred bytes besides its
+ * own, and the sender chooses how many there are.
+ */
+export class PieceList {
+  readonly list: Uint8Array[] = []
+  /** Memory of the last piece that was joined. */
+  #joined: Uint8Array | undefined
+
+  add(piece: Uint8Array): void {
+    const last = this.list.at(-1)
+    if (last && last.length + piece.length <= JOINED_BYTES)
+      this.list[this.list.length - 1] = this.#join(last, piece)
+    else this.list.push(piece)
+  }
+
+  /** All bytes, in a buffer of their own. */
+  join(): Uint8Array<ArrayBuffer> {
+    const pieces = new Pieces(this.list)
+    const joined = new Uint8Array(pieces.length)
+    copyBytes(pieces, joined)
+    return joined
+  }
+
+  /** Adds to the last piece: where it is, if there is room behind it. */
+  #join(last: Uint8Array, piece: Uint8Array): Uint8Array {
+    const end = last.byteOffset + last.length
+    if (last.buffer === this.#joined?.buffer && end + piece.length <= JOINED_BYTES) {
+      this.#joined.set(piece, end)
+      return this.#joined.subarray(last.byteOffset, end + piece.length)
+    }
+    this.#joined = new Uint8Array(JOINED_BYTES)
+    this.#joined.set(last)
+    this.#joined.set(piece, last.length)
+    return this.#joined.subarray(0, last.length + piece.length)
+  }
+}
+
+/** Maximum bytes of pieces that are joined. */
+const JOINED_BYTES = 16_384

@@ -10,6 +10,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
   'engine/fair-turns.ts processFairTurns':
     'The slow guests of all servers take turns: a process has one loop.',
+  'engine/fair-turns.ts processReads':
+    'Clients that send many small pieces take turns: a process has one loop.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
@@ -32,6 +34,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/node-workarounds.ts readBytes':
     'Bytes that were read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
+  'platform/partial-bytes.ts processPartials':
+    'What has arrived of bodies and messages of which a part is missing: a process has one memory.',
   'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',
   'platform/system-errors.ts limits': 'The limits of the process.',
   'platform/text.ts ESCAPES': 'A cache of characters.',

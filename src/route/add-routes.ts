@@ -14,6 +14,7 @@ import {
 import { toolName } from '../options/tool-name.ts'
 import { Pace } from '../platform/async-work.ts'
 import { keepRecordsOfPaused } from '../platform/node-workarounds.ts'
+import { processPartials } from '../platform/partial-bytes.ts'
 import { isMediaType } from '../platform/text.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
 import { atEndOfTurn } from './end-of-turn.ts'
@@ -134,13 +135,17 @@ function handlerOf(
   pool: RoutePool,
   methods: readonly string[],
   given: CallHooks &
-    Pick<VersionedOptions, 'isUnwatched' | 'isLogged' | 'hidesTools' | 'unreadTimeoutMs'> & {
+    Pick<
+      VersionedOptions,
+      'isUnwatched' | 'isLogged' | 'hidesTools' | 'unreadTimeoutMs' | 'requestTimeoutMs'
+    > & {
       readonly websockets: typeof import('./websocket/add-websockets.ts') | undefined
     },
 ): RouteHandler {
   const { live, next } = versions
   const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
+  processPartials.expect(bodyLimit)
   const allHooks = hooksOf(given, options)
   const isUnwatched = given.isUnwatched === true && !allHooks
   const { contract, isDirect } = openRouteContract(options, isUnwatched, given.isLogged)
@@ -175,7 +180,7 @@ function handlerOf(
   if (given.websockets && isSocketRoute(options)) {
     const { openSockets } = given.websockets
     const countsOf = (version: OpenRoute) => (next ? pool.countsOf(version) : undefined)
-    return openSockets(versions, config, allHooks, countsOf, given.unreadTimeoutMs)
+    return openSockets(versions, config, allHooks, countsOf, given)
   }
   const runOf = ({ exportName, instances, listeners }: OpenRoute, version?: VersionCounts): RunCall => {
     const observe = observeCalls({ ...listeners, timing, version })

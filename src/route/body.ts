@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http'
-import { BadRequestError, BodyTooLargeError } from '../errors/errors.ts'
+import { processReads } from '../engine/fair-turns.ts'
+import { BadRequestError, BodyTooLargeError, PartialBytesFullError } from '../errors/errors.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
-import { type CopiedBytes, Pieces } from '../platform/pieces.ts'
+import { type Part, processPartials } from '../platform/partial-bytes.ts'
+import { type CopiedBytes, PieceList, Pieces } from '../platform/pieces.ts'
 
 /** Whether a request has a body, according to its headers. */
 export function hasBody(request: IncomingMessage): boolean {
@@ -29,7 +31,8 @@ export function tooLarge(limit: number): InstanceType<typeof BodyTooLargeError> 
  *
  * @param limit - Maximum size in bytes.
  * @param done - Called once. After an error the rest of the body may still arrive. The error is a
- * {@link BodyTooLargeError}, the HTTP server's error for a malformed or late body, or a {@link BadRequestError}.
+ * {@link BodyTooLargeError}, the HTTP server's error for a malformed or late body, a {@link BadRequestError}, or a
+ * {@link PartialBytesFullError}.
  */
 export function readRequestBody(
   request: IncomingMessage,
@@ -42,22 +45,40 @@ export function readRequestBody(
   }
   const declared = Number(request.headers['content-length'])
   let first: Buffer | undefined
-  let chunks: Buffer[] | undefined
+  let chunks: PieceList | undefined
+  let part: Part | undefined // most bodies arrive whole
   let length = 0
+  let pieces = 0
   let isOver = false
 
   const onData = (chunk: Buffer) => {
     if (isOver) return
     length += chunk.length
-    if (length > limit) end(tooLarge(limit))
-    else if (!first) first = chunk
-    else if (chunks) chunks.push(chunk)
-    else chunks = [first, chunk]
+    if (length > limit) {
+      end(tooLarge(limit))
+      return
+    }
+    if (!first) first = chunk
+    else {
+      if (!chunks) {
+        chunks = new PieceList()
+        chunks.add(first)
+      }
+      chunks.add(chunk)
+    }
+    if (length === declared) return
+    part ??= openPart()
+    processPartials.resize(part, length)
+    if (++pieces % TURN_PIECES === 0) restFrom(request, () => request.resume())
+  }
+  const openPart = () => {
+    request.once('close', () => end(new BadRequestError(INCOMPLETE))) // there may be no other event
+    return processPartials.open(() => end(new PartialBytesFullError(processPartials.max)))
   }
   const onEnd = () => {
     const isWhole = Number.isNaN(declared) || declared === length // an injected request may have a wrong length
     if (request.aborted)
-      end(new BadRequestError('its body is incomplete')) // HTTP/2 reports this as a normal end
+      end(new BadRequestError(INCOMPLETE)) // HTTP/2 reports this as a normal end
     else
       end(isWhole ? undefined : new BadRequestError('its body is shorter or longer than its Content-Length'))
   }
@@ -67,10 +88,23 @@ export function readRequestBody(
   const end = (error: Error | undefined) => {
     if (isOver) return
     isOver = true // keep the listeners: removing them costs more than ignoring events
-    if (error) done(error, NO_BYTES)
-    else done(undefined, chunks ? new Pieces(chunks) : (first ?? NO_BYTES))
+    if (part) processPartials.close(part)
+    if (error) {
+      first = chunks = undefined // the client may send for some time
+      done(error, NO_BYTES)
+    } else done(undefined, chunks ? new Pieces(chunks.list) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
 
+/** Reads no more of a body until other clients have had their turn: a client may send each byte as a piece. */
+export function restFrom(request: IncomingMessage, resume: () => void): void {
+  request.pause()
+  processReads.wait(resume)
+}
+
+/** Pieces of a body that are read in a turn of the event loop. */
+export const TURN_PIECES = 1_024
+
+const INCOMPLETE = 'its body is incomplete'
 const NO_BYTES = new Uint8Array()

@@ -57,6 +57,8 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly hidesTools?: boolean
   /** Time after which a client that reads nothing of its messages is disconnected. Default: 30 s. */
   readonly unreadTimeoutMs?: number
+  /** Maximum time in which a message of a WebSocket arrives. Default: 30 s. */
+  readonly requestTimeoutMs?: number
 }
 
 /** The engine of a route's guests. */

@@ -66,7 +66,8 @@ export async function createApp(
   }
   let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], callables: [], sockets: [], kept: 0 }
   const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances, unreadTimeoutMs } = options
+  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
+  const { unreadTimeoutMs, requestTimeoutMs } = options
   const isUnwatched = !hasEdge(options)
   const isLogged = logAccess !== undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
@@ -81,6 +82,7 @@ export async function createApp(
       tracing,
       signal,
       unreadTimeoutMs,
+      requestTimeoutMs,
     },
   }
   try {

@@ -24,6 +24,7 @@ import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
 import { bytesTaken, closeAfterRequest, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
+import { processPartials } from '../platform/partial-bytes.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAndClose } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
@@ -48,6 +49,7 @@ export function createHttpServer(
   handler: RequestHandler,
   log: FastifyBaseLogger,
 ): { server: Server; connections: Connections; http2: Http2 | undefined } {
+  if (options.maxPartialBytes !== undefined) processPartials.limit(options.maxPartialBytes)
   /** Connections with an error: further bytes on them are not requests. */
   const broken = new WeakSet<Socket>()
   const listener: RequestHandler = (request, response) => {

@@ -71,7 +71,7 @@ export interface Frame {
 }
 
 /** Opens a WebSocket whose frames are bytes. */
-export async function openRawSocket(port: number): Promise<RawSocket> {
+export async function openRawSocket(port: number, path = '/'): Promise<RawSocket> {
   const client = await open(port)
   const { socket } = client
   let received = Buffer.alloc(0)
@@ -92,7 +92,7 @@ export async function openRawSocket(port: number): Promise<RawSocket> {
     received = received.subarray(length)
     return head
   }
-  client.send(HANDSHAKE)
+  client.send(HANDSHAKE.replace('/', path))
   while (!received.includes('\r\n\r\n')) await once(news, 'news')
   cut(received.indexOf('\r\n\r\n') + 4)
   return {

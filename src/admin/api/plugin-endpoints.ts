@@ -21,6 +21,7 @@ import {
   AdminForbiddenError,
   AdminRequestError,
 } from '../../errors/errors.ts'
+import { PieceList } from '../../platform/pieces.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
@@ -280,7 +281,7 @@ const SLICE_BYTES = 1_048_576
 
 function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
   const declared = body.headers['content-length']
-  const chunks: Uint8Array[] = []
+  const chunks = new PieceList()
   let length = 0
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => {
@@ -290,11 +291,11 @@ function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Ar
     const take = (chunk: Uint8Array) => {
       length += chunk.length
       if (length > limit) fail(tooLarge(limit))
-      else chunks.push(chunk)
+      else chunks.add(chunk)
     }
     const end = () => {
       const isWhole = declared === undefined || length === Number(declared)
-      if (isWhole) resolve(chunks)
+      if (isWhole) resolve(chunks.list)
       else fail(new AdminRequestError('The body is shorter or longer than its Content-Length'))
     }
     if (isTooLarge(body, limit)) fail(tooLarge(limit))

@@ -1,6 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
+import { PieceList } from '../../platform/pieces.ts'
 import type { SendableRequest } from './guest-request.ts'
 import type { Target } from './target.ts'
 
@@ -203,20 +204,14 @@ async function readResponseBody(
   name: string,
   maxBytes: number,
 ): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
+  const chunks = new PieceList()
   let length = 0
   for await (const chunk of response as AsyncIterable<Uint8Array>) {
     length += chunk.length
     if (length > maxBytes) throw new OutboundTooLargeError(name, maxBytes) // leaving the loop ends the response
-    chunks.push(chunk)
+    chunks.add(chunk)
   }
-  const body = new Uint8Array(length) // a Buffer may be a view of memory that others use
-  let at = 0
-  for (const chunk of chunks) {
-    body.set(chunk, at)
-    at += chunk.length
-  }
-  return body
+  return chunks.join()
 }
 
 /**

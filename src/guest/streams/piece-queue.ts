@@ -1,11 +1,10 @@
 import { countReadBytes } from '../../platform/node-workarounds.ts'
+import { PieceList } from '../../platform/pieces.ts'
 import { PIECE_BYTES, READ_BYTES } from './operations.ts'
 
 /** Bytes that have arrived, in the order in which a guest takes them. */
 export class PieceQueue {
-  readonly #pieces: Buffer[] = []
-  /** Memory of the last piece that was joined. */
-  #joined: Buffer | undefined
+  readonly #pieces = new PieceList()
   #spare: Uint8Array<ArrayBuffer> | undefined
   #bytes = 0
 
@@ -14,14 +13,10 @@ export class PieceQueue {
     return this.#bytes
   }
 
-  /** Joins small pieces: each of its own would take some hundred bytes, and the first of very many is removed slowly. */
   add(piece: Buffer): void {
     countReadBytes(piece.length)
     this.#bytes += piece.length
-    const last = this.#pieces.at(-1)
-    if (last && last.length + piece.length <= JOINED_BYTES)
-      this.#pieces[this.#pieces.length - 1] = this.#join(last, piece)
-    else this.#pieces.push(piece)
+    this.#pieces.add(piece)
   }
 
   /** The next bytes: a copy, which has its buffer for itself. @param max - Maximum bytes. @returns undefined if none wait. */
@@ -41,21 +36,8 @@ export class PieceQueue {
   }
 
   clear(): void {
-    this.#pieces.length = 0
+    this.#pieces.list.length = 0
     this.#bytes = 0
-  }
-
-  /** Adds to the last piece: where it is, if there is room behind it. */
-  #join(last: Buffer, piece: Buffer): Buffer {
-    const end = last.byteOffset + last.length
-    if (last.buffer === this.#joined?.buffer && end + piece.length <= JOINED_BYTES) {
-      this.#joined.set(piece, end)
-      return this.#joined.subarray(last.byteOffset, end + piece.length)
-    }
-    this.#joined = Buffer.allocUnsafeSlow(JOINED_BYTES) // not from a pool: its offsets begin at 0
-    this.#joined.set(last)
-    this.#joined.set(piece, last.length)
-    return this.#joined.subarray(0, last.length + piece.length)
   }
 
   /** Memory for the next piece: it changes its owner with its whole buffer, so it needs one of its own. */
@@ -67,16 +49,14 @@ export class PieceQueue {
   }
 
   #moveTo(target: Uint8Array, at: number): number {
-    const piece = this.#pieces[0] ?? NO_BYTES
+    const { list } = this.#pieces
+    const piece = list[0] ?? NO_BYTES
     const moved = piece.subarray(0, target.length - at)
     target.set(moved, at)
-    if (moved.length === piece.length) this.#pieces.shift()
-    else this.#pieces[0] = piece.subarray(moved.length)
+    if (moved.length === piece.length) list.shift()
+    else list[0] = piece.subarray(moved.length)
     return moved.length
   }
 }
-
-/** Maximum bytes of pieces that are joined. */
-const JOINED_BYTES = 16_384
 
 const NO_BYTES = Buffer.alloc(0)

@@ -1,5 +1,6 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
 import { parseJson } from '../../platform/json-text.ts'
+import { PieceList } from '../../platform/pieces.ts'
 import { printable } from '../../platform/text.ts'
 import type { Operation } from './operation.ts'
 import type { HttpResponse } from './transport.ts'
@@ -56,14 +57,14 @@ export async function readSmallObject(
 
 /** The body of a response. @returns undefined if it is longer than the limit; reading stops there. */
 export async function readAtMost(response: HttpResponse, maxBytes: number): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = []
+  const chunks = new PieceList()
   let length = 0
   for await (const chunk of response.body ?? []) {
     length += chunk.length
     if (length > maxBytes) return undefined // leaving the loop ends the body
-    chunks.push(chunk)
+    chunks.add(chunk)
   }
-  return Buffer.concat(chunks)
+  return chunks.join()
 }
 
 /** Parses a JSON object. @returns undefined if it is something else. */

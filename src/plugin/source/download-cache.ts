@@ -5,6 +5,7 @@ import {
   DownloadTooLargeError,
   DownloadUnreachableError,
 } from '../../errors/errors.ts'
+import { PieceList } from '../../platform/pieces.ts'
 import { isHeaderValue } from '../../platform/text.ts'
 import { type ContentCache, openContentCache } from './content-cache.ts'
 import { sha256InSlices } from './digest.ts'
@@ -212,7 +213,7 @@ function isHtml(headers: Headers): boolean {
 }
 
 async function readBody(response: Response, url: URL, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
+  const chunks = new PieceList()
   let length = 0
   const announced = Number(response.headers.get('content-length') ?? 0)
   if (announced > maxBytes) {
@@ -222,15 +223,9 @@ async function readBody(response: Response, url: URL, maxBytes: number): Promise
   for await (const chunk of response.body ?? []) {
     length += chunk.length
     if (length > maxBytes) throw new DownloadTooLargeError(showUrl(url), maxBytes) // leaving the loop ends the body
-    chunks.push(chunk)
+    chunks.add(chunk)
   }
-  const bytes = new Uint8Array(length)
-  let at = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.length
-  }
-  return bytes
+  return chunks.join()
 }
 
 /** Only a failure of the network permits the cached copy: not an invalid certificate, and not another answer than HTTP. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError } from '../../errors/errors.ts'
 import { PieceQueue } from '../../guest/streams/piece-queue.ts'
-import { hasBody, isTooLarge, tooLarge } from '../body.ts'
+import { hasBody, isTooLarge, restFrom, TURN_PIECES, tooLarge } from '../body.ts'
 
 /** Reads the body of a request piece by piece. It keeps a bounded number of bytes: beyond, the client has to wait. */
 export class BodyReader {
@@ -10,6 +10,7 @@ export class BodyReader {
   readonly #bufferBytes: number
   readonly #pieces = new PieceQueue()
   #received = 0
+  #pieceCount = 0
   #isReading = false
   #hasEnded = false
   #error: Error | undefined
@@ -86,7 +87,12 @@ export class BodyReader {
     }
     this.#pieces.add(piece)
     if (this.#pieces.bytes >= this.#bufferBytes) this.#request.pause()
+    else if (++this.#pieceCount % TURN_PIECES === 0) restFrom(this.#request, () => this.#readOn())
     this.#notify()
+  }
+
+  #readOn(): void {
+    if (this.#pieces.bytes < this.#bufferBytes) this.#request.resume()
   }
 
   /** HTTP/2 reports an incomplete body as a normal end; an injected request may have a wrong length. */

@@ -21,8 +21,8 @@ export interface SocketTableRoute extends TableRoute {
   readonly sockets: RouteSockets
 }
 
-/** Default time after which a client that reads nothing is disconnected: that of the server. */
-const UNREAD_MS = 30_000
+/** Default time in which a client reads something, and of that in which a message arrives: those of the server. */
+const DEFAULT_MS = 30_000
 
 /** The handler of a route with the contract `websocket`. Each connection has one of its versions. */
 export function openSockets(
@@ -30,13 +30,21 @@ export function openSockets(
   config: ServedRoute,
   hooks: RouteHooks | undefined,
   countsOf: (version: OpenRoute) => VersionCounts | undefined,
-  unreadTimeoutMs = UNREAD_MS,
+  {
+    unreadTimeoutMs = DEFAULT_MS,
+    requestTimeoutMs = DEFAULT_MS,
+  }: Pick<VersionedOptions, 'unreadTimeoutMs' | 'requestTimeoutMs'>,
 ): RouteHandler {
   const first = versionOf(live, countsOf(live))
   const second = next && versionOf(next.route, countsOf(next.route))
   const isSecond = splitter(next?.percent ?? 0)
   const pick = () => (second && isSecond() ? second : first)
-  const sockets = new RouteSockets({ ...live.options, unreadTimeoutMs }, config, hooks, pick)
+  const sockets = new RouteSockets(
+    { ...live.options, unreadTimeoutMs, requestTimeoutMs },
+    config,
+    hooks,
+    pick,
+  )
   return { config, sockets, handler: () => undefined } // requests that are no handshakes are refused before
 }
 
@@ -105,7 +113,10 @@ export async function addWebSockets(
         [...offered].find((name) => websocketProtocols.includes(name)) ?? false
       const server = { server: new EventEmitter() } // no handshakes: it only completes them
       if (!isAdded)
-        await scope.register(websocket, packageOptions({ ...server, maxPayload, handleProtocols }))
+        await scope.register(
+          websocket,
+          packageOptions({ ...server, ...messageLimits(maxPayload), handleProtocols }),
+        )
       addRoute(scope, route, given, {
         method: 'GET', // the package wants no list
         preHandler: (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => {
@@ -131,6 +142,11 @@ export async function addWebSockets(
 
 /** Servers whose handshakes are passed on. An app may have several groups of routes: its hooks see each handshake once. */
 const passedOn = new WeakSet<FastifyInstance['server']>()
+
+/** The package removes the pieces of a frame from the beginning of an array, which takes time that grows with its length. */
+function messageLimits(maxPayload: number) {
+  return { maxPayload, maxBufferedChunks: Math.max(4_096, Math.ceil(maxPayload / 1_024)) }
+}
 
 /**
  * Compression would cost memory for each connection. The routes close their connections, and notice errors: the package

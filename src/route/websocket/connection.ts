@@ -1,7 +1,11 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
+import { processReads } from '../../engine/fair-turns.ts'
 import type { RouteMeter, SocketFigures } from '../../observe/metrics.ts'
 import { bytesTaken } from '../../platform/node-workarounds.ts'
+import type { KnownError } from '../error-response.ts'
+import { Arrivals } from './arrivals.ts'
+import { closeCodeOf, violationCodeOf } from './close-codes.ts'
 
 /** The options of a route that limit its connections. */
 export interface ConnectionLimits {
@@ -15,6 +19,8 @@ export interface ConnectionLimits {
   readonly websocketIdleMs: number
   /** Maximum time in which a client reads nothing of what waits for it. */
   readonly unreadTimeoutMs: number
+  /** Maximum time in which a message arrives, from its first byte to its last. */
+  readonly requestTimeoutMs: number
 }
 
 /** A message of a WebSocket. */
@@ -44,10 +50,16 @@ export class Connection implements SocketFigures {
   readonly #meter: RouteMeter | undefined
   readonly #queue: Message[] = []
   readonly #waiting = new Set<() => void>()
+  readonly #arrivals: Arrivals
   readonly #pings: NodeJS.Timeout | undefined
   readonly #idle: NodeJS.Timeout | undefined
   #queued = 0
+  /** Messages wait. */
   #isPaused = false
+  /** Others have their turn. */
+  #isResting = false
+  /** The newest ping without an answer. */
+  #pinged: Buffer | undefined
   #isAlive = true
   #isRetired = false
   #goneAt: number | undefined
@@ -65,13 +77,18 @@ export class Connection implements SocketFigures {
     this.#meter = meter
     meter?.countSockets('opened')
     socket
-      .on('error', (error) => this.#close(codeOf(error)))
+      .on('error', (error) => this.#close(violationCodeOf(error)))
       .on('message', (data, isBinary) => this.#receive(Buffer.isBuffer(data) ? data : NO_BYTES, !isBinary))
       .on('ping', (data) => this.#answerPing(data))
       .on('pong', () => {
+        if (this.#isAlive) this.#arrivals.countControl()
         this.#isAlive = true
       })
       .once('close', (code) => this.#closed(code))
+    this.#arrivals = new Arrivals(raw, limits.requestTimeoutMs, {
+      refuse: (error) => this.#refuse(error),
+      rest: () => this.#rest(),
+    })
     const { websocketPingMs: pingMs, websocketIdleMs: idleMs } = limits
     // After the event loop has read: it may have been blocked since the answer arrived.
     if (pingMs > 0) this.#pings = setInterval(() => setImmediate(() => this.#ping()), pingMs)
@@ -225,23 +242,57 @@ export class Connection implements SocketFigures {
     this.#queue.push({ bytes: new Uint8Array(data), isText }) // `data` is a part of what the socket has read
     this.#queued += data.length + MESSAGE_BYTES
     if (this.#queued > this.#limits.streamBuffer && !this.#isPaused) {
-      this.#isPaused = true
-      this.#socket.pause()
+      this.#pause()
     }
     this.#notify()
+  }
+
+  #pause(): void {
+    this.#isPaused = true
+    this.#arrivals.pause()
+    this.#socket.pause()
   }
 
   #resume(): void {
     if (!this.#isPaused) return
     this.#isPaused = false
     this.#isAlive = true
-    this.#socket.resume()
+    this.#arrivals.resume()
+    if (!this.#isResting) this.#socket.resume()
   }
 
-  /** The answer to some of many pings is enough (RFC 6455, section 5.5.3), and a client that does not read gets none. */
+  /** Reads on when it has its turn. */
+  #rest(): void {
+    if (this.#isResting) return
+    this.#isResting = true
+    this.#socket.pause()
+    processReads.wait(() => {
+      this.#isResting = false
+      if (!this.#isPaused) this.#socket.resume()
+    })
+  }
+
+  /** Ends a connection whose client does what no client needs to do. What it still sends is not read. */
+  #refuse(error: KnownError): void {
+    this.end(closeCodeOf(error), error.code)
+    this.#pause()
+  }
+
+  /**
+   * Of many pings that are read together, the newest is answered (RFC 6455, section 5.5.3). A client that does not read
+   * gets no answer.
+   */
   #answerPing(data: Buffer): void {
     this.#isAlive = true
-    if (!this.#isBehind && this.#socket.readyState === OPEN) this.#socket.pong(data)
+    if (this.isOver) return
+    this.#arrivals.countControl()
+    if (!this.#pinged)
+      queueMicrotask(() => {
+        if (this.#pinged && !this.#isBehind && this.#socket.readyState === OPEN)
+          this.#socket.pong(this.#pinged)
+        this.#pinged = undefined
+      })
+    this.#pinged = data
   }
 
   /** An answer cannot be seen while nothing is read. */
@@ -259,6 +310,7 @@ export class Connection implements SocketFigures {
     this.#closeCode ??= code
     this.#goneAt ??= performance.now()
     this.#queue.length = 0
+    this.#arrivals.close()
     this.#resume()
     const timer = setTimeout(() => this.#socket.terminate(), CLOSE_MS)
     this.#socket.once('close', () => clearTimeout(timer))
@@ -284,19 +336,6 @@ const OPEN = 1
 const CLOSED = 3
 const NO_BYTES = Buffer.alloc(0)
 const IDLE = 'idle'
-
-/** The code of the closing frame that the package `ws` sends after a violation of the protocol. */
-function codeOf(error: Error): number {
-  const code = 'code' in error ? String(error.code) : ''
-  return CODES[code] ?? (code.startsWith('WS_ERR_') ? 1002 : 1006)
-}
-
-const CODES: Readonly<Record<string, number | undefined>> = {
-  WS_ERR_INVALID_UTF8: 1007,
-  WS_ERR_TOO_MANY_BUFFERED_PARTS: 1008,
-  WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH: 1009,
-  WS_ERR_UNSUPPORTED_MESSAGE_LENGTH: 1009,
-}
 
 /** Cuts a text where a character ends. */
 function shorten(reason: string): string {

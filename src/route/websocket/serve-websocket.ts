@@ -21,6 +21,7 @@ import { joinBytes } from '../../platform/pieces.ts'
 import { isHeader } from '../../platform/text.ts'
 import { type KnownError, knownError, logFailure } from '../error-response.ts'
 import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks } from '../route.ts'
+import { closeCodeOf } from './close-codes.ts'
 import { Connection, type ConnectionLimits } from './connection.ts'
 import { SocketExchange } from './socket-exchange.ts'
 
@@ -245,13 +246,6 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/
 
 const DONE = 1000
 const GOING_AWAY = 1001
-
-/** The closing code for a failure, by the status that a request would get. (RFC 6455, section 7.4.1) */
-function closeCodeOf({ code, statusCode }: KnownError): number {
-  if (code === 'WASM_SERVE_ENGINE_CLOSED' || code === 'WASM_SERVE_SHUTTING_DOWN') return 1001
-  if (statusCode === 503) return 1013
-  return code !== 'WASM_SERVE_GUEST_ERROR' && statusCode >= 400 && statusCode < 500 ? 1008 : 1011
-}
 
 /** A call for a connection that waited met the limit of exchanges. */
 function limitOf(

@@ -74,7 +74,7 @@ test('a tag is resolved by HEAD, then manifest and blob are fetched by digest', 
   const resolved = await registry.resolve(repository, '1.0')
   expect(resolved).toBe(manifest.digest)
   expect(await registry.manifest(repository, resolved)).toEqual({
-    bytes: remote.manifest('acme/hello', resolved),
+    bytes: new Uint8Array(remote.manifest('acme/hello', resolved) ?? []),
     mediaType: 'application/vnd.oci.image.manifest.v1+json',
     digest: resolved,
   })

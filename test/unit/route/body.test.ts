@@ -1,0 +1,50 @@
+import { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import { processPartials } from '../../../src/platform/partial-bytes.ts'
+import { type CopiedBytes, joinBytes, Pieces } from '../../../src/platform/pieces.ts'
+import { readRequestBody } from '../../../src/route/body.ts'
+
+const PIECES = 10_000
+
+/** A request whose body begins to arrive in pieces of one byte. */
+function begin() {
+  const request = new IncomingMessage(new Socket())
+  request.headers['transfer-encoding'] = 'chunked'
+  const body = new Promise<CopiedBytes>((resolve, reject) =>
+    readRequestBody(request, 2 * PIECES, (error, bytes) => (error ? reject(error) : resolve(bytes))),
+  )
+  for (let at = 0; at < PIECES; at++) request.push(Buffer.of(at & 255))
+  return { request, body }
+}
+
+test('a body of pieces of one byte takes little more memory than its bytes', async () => {
+  const { request, body } = begin()
+  request.push(null)
+  const read = await body
+  expect(read instanceof Pieces && read.list.length).toBe(1)
+  expect(joinBytes(read).every((byte, at) => byte === (at & 255))).toBe(true)
+  expect(processPartials.bytes).toBe(0)
+})
+
+test('such a body is read in many turns of the event loop', async () => {
+  const { request, body } = begin()
+  let turns = 0
+  let isOver = false
+  const turn = () => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  request.push(null)
+  await body
+  isOver = true
+  expect(turns).toBeGreaterThan(PIECES / 2_048)
+})
+
+test('what has arrived of a body counts until its client is gone', async () => {
+  const { request, body } = begin()
+  request.once('data', () => request.destroy())
+  await expect(body).rejects.toMatchObject({ code: 'WASM_SERVE_BAD_REQUEST' })
+  expect(processPartials.bytes).toBe(0)
+})
