@@ -1,5 +1,6 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
 import { startClock } from './async-work.ts'
+import { type CoreWaits, longestWait, readCoreWaits } from './core-waits.ts'
 
 /**
  * Number of stuck threads at which a route, or the trial of a plug-in, starts no more: each takes memory, and may take
@@ -12,6 +13,12 @@ export const MAX_STUCK_THREADS = 4
 
 /** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
 const WRITE_OFF_MS = 2_000
+
+/** On a busy machine it may take so many times as long: time in which threads had no core does not count. */
+const MAX_EXTENSION = 5
+
+/** Shorter waits for a core than this part of the limit are no lack of cores. */
+const USUAL_WAIT = 0.05
 
 /** Receives the log line about a thread that cannot be terminated. */
 export interface StuckThreadLog {
@@ -40,6 +47,8 @@ export interface StuckLimits {
   readonly ofOwner?: number
   /** Default: {@link MAX_STUCK_THREADS}. */
   readonly ofProcess?: number
+  /** Reads how long threads have waited for a core. Replaced by tests. */
+  readonly waits?: () => CoreWaits
 }
 
 /**
@@ -49,6 +58,7 @@ export interface StuckLimits {
 export class ThreadRegister {
   readonly #ofOwner: number
   readonly #ofProcess: number
+  readonly #waits: () => CoreWaits
   /** Threads that have not ended. */
   readonly #threads = new Map<RunningThread, ThreadLabel>()
   /** Threads that are being terminated. */
@@ -59,9 +69,14 @@ export class ThreadRegister {
   #isProcessStuck = false
   #onProcessStuck: (() => void) | undefined
 
-  constructor({ ofOwner = MAX_STUCK_THREADS_OF_OWNER, ofProcess = MAX_STUCK_THREADS }: StuckLimits = {}) {
+  constructor({
+    ofOwner = MAX_STUCK_THREADS_OF_OWNER,
+    ofProcess = MAX_STUCK_THREADS,
+    waits = readCoreWaits,
+  }: StuckLimits = {}) {
     this.#ofOwner = ofOwner
     this.#ofProcess = ofProcess
+    this.#waits = waits
   }
 
   /** Must be called with each thread that runs foreign code: the process ends without it if need be. */
@@ -80,8 +95,13 @@ export class ThreadRegister {
     if (this.#threads.has(worker)) this.#threads.set(worker, label)
   }
 
-  /** See {@link terminateOrWriteOff}. */
-  async terminate(worker: RunningThread, log: StuckThreadLog, limitMs: number): Promise<boolean> {
+  /** See {@link terminateOrWriteOff}. @param maxMs - Up to which time without a core extends the limit. */
+  async terminate(
+    worker: RunningThread,
+    log: StuckThreadLog,
+    limitMs: number,
+    maxMs = limitMs * MAX_EXTENSION,
+  ): Promise<boolean> {
     const label = this.#threads.get(worker)
     if (!label) return worker.terminate().then(() => true) // it has ended
     if (this.#stuck.has(worker)) return false
@@ -89,14 +109,7 @@ export class ThreadRegister {
       this.#ending.add(worker)
       this.#changed(label)
     }
-    const hasEnded = await new Promise<boolean>((resolve) => {
-      // A process that was stopped, or whose event loop was held, may not have processed exit events yet.
-      const stopClock = startClock(limitMs, () => resolve(false))
-      void worker.terminate().then(() => {
-        stopClock()
-        resolve(true)
-      })
-    })
+    const hasEnded = await this.#ends(worker.terminate(), limitMs, maxMs)
     if (!hasEnded && this.#threads.has(worker) && !this.#stuck.has(worker)) {
       this.#stuck.add(worker)
       log.error(
@@ -109,9 +122,11 @@ export class ThreadRegister {
     return hasEnded
   }
 
-  /** Terminates all threads. */
+  /** Terminates all threads, with a fixed limit: the process ends. */
   async terminateAll(log: StuckThreadLog, limitMs: number): Promise<void> {
-    await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
+    await Promise.all(
+      [...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs, limitMs)),
+    )
   }
 
   /** Number of stuck threads, in total or of an owner. */
@@ -136,6 +151,19 @@ export class ThreadRegister {
   onProcessStuck(callback: () => void): void {
     this.#onProcessStuck = callback
     if (this.#isProcessStuck) callback()
+  }
+
+  /** Whether a thread ends in time. It needs a core for that, which a busy machine may not give it. */
+  async #ends(end: Promise<unknown>, limitMs: number, maxMs: number): Promise<boolean> {
+    let before = this.#waits()
+    for (let [nextMs, passedMs] = [limitMs, 0]; ; ) {
+      if (await isWithin(end, nextMs)) return true
+      passedMs += nextMs
+      const now = this.#waits()
+      nextMs = Math.min(longestWait(before, now), maxMs - passedMs)
+      before = now
+      if (nextMs <= limitMs * USUAL_WAIT) return false
+    }
   }
 
   #changed(label: ThreadLabel): void {
@@ -215,6 +243,17 @@ function belongs(label: ThreadLabel | undefined, owner: ThreadLabel): boolean {
     (owner.plugin === undefined || owner.plugin === label.plugin) &&
     (owner.digest === undefined || owner.digest === label.digest)
   )
+}
+
+/** A process that was stopped, or whose event loop was held, may not have processed the end yet. */
+function isWithin(end: Promise<unknown>, limitMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const stopClock = startClock(limitMs, () => resolve(false))
+    void end.then(() => {
+      stopClock()
+      resolve(true)
+    })
+  })
 }
 
 /** The threads of the process, which must be able to end without the stuck ones. */

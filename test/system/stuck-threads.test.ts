@@ -1,12 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
 import { closeSync, constants, openSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { tryInThread } from '../../src/engine/workers/trial.ts'
+import { longestWait, readCoreWaits } from '../../src/platform/core-waits.ts'
 import {
   stuckThreads,
   terminateOrWriteOff,
@@ -254,5 +255,17 @@ describeWith(['process namespaces'], () => {
     process.kill(containedBy(child.pid), 'SIGTERM')
     expect(await ended).toEqual([null, 'SIGTRAP'])
     expect(stderr()).toContain('threads are stuck')
+  })
+})
+
+describe.skipIf(process.platform !== 'linux')('the waits of threads for a core', () => {
+  test('grow while more threads run than there are cores', async () => {
+    const before = readCoreWaits()
+    const workers = Array.from(
+      { length: 2 * availableParallelism() + 1 },
+      () => new Worker('for(;;);', { eval: true }),
+    )
+    onTestFinished(async () => void (await Promise.all(workers.map((worker) => worker.terminate()))))
+    while (longestWait(before, readCoreWaits()) < 100) await new Promise(setImmediate)
   })
 })

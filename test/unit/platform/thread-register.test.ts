@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { mayStart, ThreadRegister } from '../../../src/platform/stuck-threads.ts'
 import { keepLog } from '../../support/instance.ts'
 
@@ -111,4 +111,49 @@ test('when too many threads of a process are stuck it is told once, and the log 
   expect(JSON.stringify(lines)).toContain('"plugin":"b.wasm"')
   register.onProcessStuck(() => times++) // who comes later
   expect(times).toBe(2)
+})
+
+describe('a thread on a busy machine', () => {
+  /** A register whose threads have waited for a core so many milliseconds between readings; then the last again and again. */
+  const waiting = (...waits: readonly number[]) => {
+    let total = 0
+    let reading = 0
+    const read = () => {
+      total += waits[Math.min(reading++, waits.length - 1)] ?? 0
+      return new Map([
+        ['1', 0],
+        ['2', total],
+      ])
+    }
+    return { register: new ThreadRegister({ waits: read }), readings: () => reading }
+  }
+
+  test('is not stuck while it gets no core', async () => {
+    const { register, readings } = waiting(0, 20, 20, 0)
+    const thread = new FakeThread()
+    register.track(thread, OWNER)
+    const end = register.terminate(thread, keepLog(), 20)
+    while (readings() < 3) await new Promise(setImmediate)
+    thread.emit('exit')
+    expect([await end, register.countStuck()]).toEqual([true, 0])
+  })
+
+  test('is stuck if it does not end when it had one', async () => {
+    const { register, readings } = waiting(0, 20, 0.5)
+    const thread = new FakeThread()
+    register.track(thread, OWNER)
+    expect(await register.terminate(thread, keepLog(), 20)).toBe(false)
+    expect([readings(), register.countStuck()]).toEqual([3, 1])
+  })
+
+  test('is stuck after five times the limit in any case, and after the limit when the process ends', async () => {
+    const { register, readings } = waiting(0, 5)
+    const [first, last] = [new FakeThread(), new FakeThread()]
+    register.track(first, OWNER)
+    expect(await register.terminate(first, keepLog(), 5)).toBe(false)
+    expect(readings()).toBe(6)
+    register.track(last, OWNER)
+    await register.terminateAll(keepLog(), 5)
+    expect([readings(), register.countStuck()]).toEqual([8, 2])
+  })
 })
