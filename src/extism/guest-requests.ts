@@ -1,3 +1,4 @@
+import { linearPattern } from '../platform/linear-pattern.ts'
 import { PieceList } from '../platform/pieces.ts'
 import type { GuestContext, ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
@@ -95,8 +96,8 @@ async function readResponseBytes(response: Response, most: number | undefined): 
  */
 export function hostMatcher(patterns: readonly string[]): (hostname: string) => boolean {
   const exact = new Set(patterns)
-  const expressions = patterns.flatMap(expandBraces).map(globExpression)
-  return (hostname) => exact.has(hostname) || expressions.some((expression) => expression.test(hostname))
+  const globs = patterns.flatMap(expandBraces).map(globMatcher)
+  return (hostname) => exact.has(hostname) || globs.some((fits) => fits(hostname))
 }
 
 /** Maximum expansions of one pattern. */
@@ -115,19 +116,17 @@ function expandBraces(pattern: string): string[] {
   return done
 }
 
-/** A run of `*` counts as one, and a host has 253 characters at most, so a test takes linear time for each `*`. */
-function globExpression(pattern: string): RegExp {
+/** As in shells, a wildcard at the start matches no dot. */
+function globMatcher(pattern: string): (hostname: string) => boolean {
   const isNegated = pattern.startsWith('!')
-  const source = pattern.slice(isNegated ? 1 : 0).replace(/\*+|\?|\[!?[^\]]+\]|[\s\S]/g, (part) => {
-    if (part.startsWith('*')) return '.*'
-    if (part === '?') return '.'
-    if (part.length > 1) return part.replace(/^\[!/, '[^').replaceAll('\\', '\\\\')
-    return part.replace(/[\\^$.+()[\]{}|]/, '\\$&')
+  const source = pattern.slice(isNegated ? 1 : 0).replace(/\*+|\?|\[!?[^\]]+\]|./gsu, (part) => {
+    if (part.startsWith('*')) return '[^]*'
+    if (part === '?') return '[^]'
+    if (part.length > 2) return part.replace(/^\[!/, '[^').replaceAll('\\', '\\\\')
+    return part.replace(/[\^$\\.*+?()[\]{}|/]/, '\\$&')
   })
-  // As in shells, a wildcard at the start matches no dot.
-  const expression = `(?=[^.])${source}`
-  return new RegExp(
-    isNegated ? `^(?!${expression}$)` : `^${pattern.startsWith('.') ? source : expression}$`,
-    's',
-  )
+  const glob = linearPattern(`^${source}$`)
+  const fits = (hostname: string) => hostname !== '' && !hostname.startsWith('.') && glob.test(hostname)
+  if (isNegated) return (hostname) => !fits(hostname)
+  return pattern.startsWith('.') ? (hostname) => glob.test(hostname) : fits
 }

@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
+import { linearPattern } from '../platform/linear-pattern.ts'
 import { isObject, type Members } from './json-rpc.ts'
 
 /** Checks a value of JSON. @returns the reason that it does not fit, or undefined. */
@@ -21,7 +22,8 @@ const MAX_PROBLEMS = 3
 const MAX_MESSAGE = 500
 
 /**
- * Compiles a JSON Schema (2020-12). Formats are annotations, as the standard's default is. References must lead into the
+ * Compiles a JSON Schema (2020-12). Formats are annotations, as the standard's default is. Patterns are
+ * matched without backtracking, because plug-ins write them, and clients the texts. References must lead into the
  * schema itself: nothing is fetched.
  *
  * @param kind - `input schema` or `output schema`, for messages.
@@ -32,7 +34,10 @@ export function compileSchema(schema: Members, kind: string, tool: string): Chec
   const problem = problemWithSize(schema)
   if (problem !== undefined) throw refuse(problem)
   try {
-    const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: false, logger: false })
+    const ajv = new Ajv2020({
+      ...{ strict: false, validateFormats: false, allErrors: false, logger: false },
+      code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
+    })
     const isValid = ajv.compile(schema)
     return (value) => {
       try {

@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { OptionsError } from '../../errors/errors.ts'
+import { fitsParts } from '../../platform/text.ts'
 
 /** The addresses that a guest may reach at a URL: only public ones, or any address of the host's name. */
 export type Reach = 'nowhere' | 'public' | 'anywhere'
@@ -75,20 +76,5 @@ function isMatch({ protocol, parts, port }: Pattern, url: URL): boolean {
   if (protocol !== undefined && protocol !== url.protocol) return false
   if (port !== 0 && port !== (Number(url.port) || DEFAULT_PORTS[url.protocol])) return false
   const name = url.hostname.replace(/\.$/, '')
-  return name.length <= MAX_NAME && isGlobMatch(parts, name)
-}
-
-/** Matches each part at its first occurrence, in time linear in the length of the name. */
-function isGlobMatch(parts: readonly string[], name: string): boolean {
-  const [first = '', ...others] = parts
-  const last = others.pop()
-  if (last === undefined) return name === first
-  if (!name.startsWith(first)) return false
-  let at = first.length
-  for (const part of others) {
-    const found = name.indexOf(part, at)
-    if (found < 0) return false
-    at = found + part.length
-  }
-  return name.length - last.length >= at && name.endsWith(last)
+  return name.length <= MAX_NAME && fitsParts(name, parts)
 }

@@ -57,6 +57,25 @@ test('a schema that would take exponential time, or is too deep, is refused', ()
   ])
 })
 
+test('patterns of a schema are matched without backtracking', () => {
+  const schema = {
+    properties: { a: { pattern: '^(a+)+$' }, b: { pattern: '^(?!b)' } },
+    patternProperties: { '^(x|x)*$': {} },
+    additionalProperties: false,
+  }
+  const check = compileSchema(schema, 'input schema', 'a')
+  const long = 'x'.repeat(10_000)
+  expect([check({ a: 'aa' }), check({ b: 'a' }), check({ [long]: 1 })]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
+  const wrong = [{ a: `${'a'.repeat(10_000)}!` }, { b: 'b' }, { [`${long}!`]: 1 }]
+  expect(wrong.map(check)).toEqual(Array(3).fill(expect.any(String)))
+  const behind = { properties: { a: { pattern: '(?<=a)b' } } }
+  expect(problemOf(() => compileSchema(behind, 'input schema', 'a'))).toEqual(SCHEMA_INVALID)
+})
+
 test('a schema of another dialect, and one of another document, are refused', () => {
   for (const schema of [
     { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' },
