@@ -108,7 +108,7 @@ function copyEntries(
     else found.push({ ...problemAt([...path, name], unknownOption(name, properties)), ofKey: true })
   }
   for (const [name, one] of Object.entries(properties)) {
-    const value = given[name] === undefined ? structuredClone(one.default) : given[name]
+    const value = given[name] === undefined ? one.default : given[name]
     if (value !== undefined) entries.push([name, copyChecked(value, one, [...path, name], found)])
   }
   return Object.fromEntries(entries) // an option may be called `__proto__`
@@ -215,11 +215,7 @@ function isContract(value: unknown): boolean {
   )
 }
 
-const patterns = new Map<string, RegExp>()
-
 /** `.` stands for a line break too: a key with one must not evade the pattern of all keys. */
 function patternOf(source: string): RegExp {
-  const known = patterns.get(source) ?? new RegExp(source, 'su')
-  patterns.set(source, known)
-  return known
+  return new RegExp(source, 'su')
 }

@@ -70,14 +70,14 @@ test('a copy has the defaults, at every depth, and each its own', () => {
   const schema: Schema = {
     properties: {
       a: { default: {}, properties: { b: { type: 'integer', default: 7 } } },
-      list: { items: { properties: { c: { default: [] } } } },
+      list: { items: { properties: { c: { items: {}, default: [] } } } },
     },
   }
-  const given = { list: [{}, { c: 1 }], a: undefined }
+  const given = { list: [{}, { c: [1] }], a: undefined }
   const copies = [checkValue(given, schema, []), checkValue(given, schema, [])]
-  for (const copy of copies) expect(copy).toEqual({ a: { b: 7 }, list: [{ c: [] }, { c: 1 }] })
+  for (const copy of copies) expect(copy).toEqual({ a: { b: 7 }, list: [{ c: [] }, { c: [1] }] })
   const [first, second] = copies as { a: object; list: { c: object }[] }[]
   expect(first?.a).not.toBe(second?.a)
   expect(first?.list[0]?.c).not.toBe(second?.list[0]?.c)
-  expect(given).toEqual({ list: [{}, { c: 1 }], a: undefined })
+  expect(given).toEqual({ list: [{}, { c: [1] }], a: undefined })
 })
