@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { watchdogTrouble } from '../engine/watchdog.ts'
+import { descriptorTrouble } from '../platform/descriptors.ts'
 import { MAX_STUCK_THREADS, stuckThreads } from '../platform/stuck-threads.ts'
 import type { ProbeContext, ServerView } from './feature.ts'
 
@@ -42,12 +43,13 @@ const MAX_REASONS = 100
 export function whyNotReady({ state, routes, processes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is shutting down']
-  const watchdog = watchdogTrouble()
-  const reasons = watchdog === undefined ? [] : [watchdog]
+  const reasons = [watchdogTrouble() ?? [], descriptorTrouble() ?? []].flat()
   if (processes && !processes.list.some(({ state }) => state === 'serving')) {
     const areSilent = processes.list.some(({ state }) => state === 'silent')
     reasons.push(areSilent ? 'the serving processes are silent' : 'no serving process runs')
   }
+  for (const { number, trouble } of processes?.list ?? [])
+    if (trouble !== undefined) reasons.push(`process ${number}: ${trouble}`)
   let more = 0
   for (const route of routes) {
     const { trouble } = route

@@ -2,6 +2,7 @@ import { memoryUsage } from 'node:process'
 import { ChangeRefusedError } from '../errors/errors.ts'
 import type { CheckedLoadOptions } from '../options/options.ts'
 import { RouteFacts, type ServedRoute } from '../options/served-route.ts'
+import { explainLimit } from '../platform/system-errors.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployments, Prepared, Surroundings } from './deployments.ts'
@@ -67,6 +68,7 @@ class LocalSide implements ServingSide {
   readonly #deployments: Deployments
   #revision: number
   #pending: Pending | undefined
+  #memoryBytes = 0
 
   constructor(deployments: Deployments, revision: number) {
     this.#deployments = deployments
@@ -118,7 +120,7 @@ class LocalSide implements ServingSide {
     return {
       revision: this.#revision,
       prepared: this.#pending?.prepared && this.#pending.revision,
-      memoryBytes: memoryUsage.rss(),
+      memoryBytes: this.#readMemory(),
       troubles: served.flatMap(({ trouble }, index) =>
         trouble === undefined ? [] : [[index, trouble] as const],
       ),
@@ -128,6 +130,16 @@ class LocalSide implements ServingSide {
         return [[index, [{ ...live }, { ...next }]] as const]
       }),
     }
+  }
+
+  /** Without a free descriptor it cannot be read, and is as it was. */
+  #readMemory(): number {
+    try {
+      this.#memoryBytes = memoryUsage.rss()
+    } catch (error) {
+      if (explainLimit(error) === undefined) throw error
+    }
+    return this.#memoryBytes
   }
 
   async #drop(reason: Error): Promise<void> {

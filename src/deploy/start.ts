@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import { givenAt, toData } from '../options/config-node.ts'
+import { watchDescriptors } from '../platform/descriptors.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
@@ -114,7 +115,8 @@ export async function serveDeployments(
 }
 
 /**
- * Lets changes replace the app of a server, and watches files and tags of registries if the options ask for it.
+ * Lets changes replace the app of a server, watches files and tags of registries if the options ask for it, and counts file
+ * descriptors.
  *
  * @returns a function that ends all of it.
  */
@@ -124,13 +126,16 @@ export async function changeServer(
   log: FastifyBaseLogger,
 ): Promise<() => void> {
   deployments.follow(server)
+  const { options } = deployments.current
+  const stopCounting = watchDescriptors(log, options.maxConnections)
   // Loaded on demand.
-  const watch = deployments.current.options.watch ? await import('./watch.ts') : undefined
+  const watch = options.watch ? await import('./watch.ts') : undefined
   const stopWatching = watch?.watchFiles(deployments)
   const stopFollowing = await followSources(deployments, log)
   return () => {
     stopWatching?.()
     stopFollowing?.()
+    stopCounting()
     deployments.refuse()
   }
 }

@@ -28,6 +28,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/buffer-pool.ts free':
     'Free buffers for large outputs: they hold no bytes that a response may still need.',
   'platform/buffer-pool.ts freeBytes': 'Their size.',
+  'platform/descriptors.ts trouble': 'Whether file descriptors are short: a process has one limit.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts collectYoung': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',

@@ -344,6 +344,7 @@ export const SCHEMAS = {
       lost: countSchema('How often a process of this number was lost.'),
       lastEnd: textSchema('How the last one that was lost has ended: a signal or an exit code.'),
       problem: textSchema('Why its replacement could not be started: a code.'),
+      trouble: textSchema('A problem of the process, such as few file descriptors.'),
     },
     ['number', 'state', 'connections', 'lost'],
   ),

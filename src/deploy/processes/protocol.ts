@@ -51,6 +51,8 @@ export interface Boot {
 export interface Beat extends ServingStatus {
   /** The number of its open connections. */
   readonly connections: number
+  /** A problem of the process, and not of a route. */
+  readonly trouble?: string | undefined
 }
 
 export interface CallRequest {

@@ -10,6 +10,7 @@ import { reportMeters } from '../../observe/meter-report.ts'
 import { Meters } from '../../observe/metrics.ts'
 import type { TracingSdk } from '../../observe/traces.ts'
 import type { Environment } from '../../options/config.ts'
+import { descriptorTrouble, watchDescriptors } from '../../platform/descriptors.ts'
 import { openHandedServer } from '../../server/server.ts'
 import { type Ending, openEnding } from '../../server/shutdown.ts'
 import type { Deployment, Deployments } from '../deployments.ts'
@@ -129,8 +130,10 @@ async function openServing(
   const server = openHandedServer({ ...options, readTls }, app, log, async () => void (await quiet()))
   deployments.follow(server)
   const side = serveBy(deployments, state.revision)
+  const stopCounting = watchDescriptors(log)
   const drain = async () => {
     deployments.refuse()
+    stopCounting()
     await server.drain()
     await deployments.close()
     await sdk?.close()
@@ -138,7 +141,11 @@ async function openServing(
   return {
     deployments,
     answers: answersOf(side, configuration),
-    status: async () => ({ ...(await side.status()), connections: connections.size }),
+    status: async () => ({
+      ...(await side.status()),
+      connections: connections.size,
+      trouble: descriptorTrouble(),
+    }),
     ending: openEnding({ drain }, options, log, ['SIGUSR2']),
     secrets,
     lines,

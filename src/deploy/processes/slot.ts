@@ -42,6 +42,8 @@ export interface ProcessInfo {
   readonly lastEnd: string | undefined
   /** The code of the reason that its replacement could not be started, while there is none. */
   readonly problem: string | undefined
+  /** A problem of the process that serves, and not of a route, as text. */
+  readonly trouble: string | undefined
 }
 
 /** What the slots share. */
@@ -123,6 +125,7 @@ export class ProcessSlot {
       lost: this.#lost,
       lastEnd: this.#lastEnd,
       problem: this.#problem,
+      trouble: serving?.beat?.trouble,
     }
   }
 
