@@ -53,6 +53,8 @@ export interface Deployments {
   readonly current: Deployment
   /** Changes with each change. No other process has the same tag for another state. */
   readonly tag: string
+  /** The number of the current state for operators: the fleet's, if there is one. */
+  readonly revision: number
   /** The results of recent changes. */
   readonly log: ChangeLog
   /** The call metrics, if they are enabled. */
@@ -96,11 +98,12 @@ export interface Deployments {
   resolveTag(reference: string, signal: AbortSignal): Promise<string>
 
   /**
-   * Resolves when all nodes of the fleet serve the newest revision; undefined without a fleet.
+   * Resolves when all nodes of the fleet that report serve the newest revision; undefined without a fleet.
    *
+   * @returns warnings.
    * @throws `FleetNotAppliedError`
    */
-  applied?(signal: AbortSignal): Promise<void>
+  applied?(signal: AbortSignal): Promise<readonly string[]>
 
   /** Attaches the server whose app changes replace. */
   follow(server: Pick<RunningServer, 'replace'>): void
@@ -180,6 +183,8 @@ export interface Surroundings {
   readonly opener?: RouteOpener | undefined
   /** Whether changes are logged. Default: true. */
   readonly logsChanges?: boolean | undefined
+  /** The number for operators of a deployment. Default: its own. */
+  revisionOf?(deployment: number): number
 }
 
 /** An id of this process. */
@@ -258,6 +263,11 @@ class LiveDeployments implements Deployments {
 
   get tag(): string {
     return `${BOOT}-${this.#current.revision}`
+  }
+
+  get revision(): number {
+    const { revision } = this.#current
+    return this.#surroundings.revisionOf?.(revision) ?? revision
   }
 
   get files(): FileLog {
@@ -567,7 +577,7 @@ class LiveDeployments implements Deployments {
       at: new Date().toISOString(),
       reason,
       ok: true,
-      revision: this.#current.revision,
+      revision: this.revision,
       ms: Math.round(performance.now() - begun),
       routes: this.#current.served.length,
       kept: 0,

@@ -163,11 +163,11 @@ export function testFleetStore(kind: string, begin: () => OpenFleetStore): void 
   })
 }
 
-function headOf(revision: number, tag: string = randomUUID()): FleetHead {
+export function headOf(revision: number, tag: string = randomUUID()): FleetHead {
   const digest = sha256(String(revision))
   return {
     tag,
-    fleet: 'a fleet',
+    fleet: 'a-fleet',
     newest: {
       ...{ revision, id: randomUUID(), configuration: digest, edits: digest, by: 'a test', reason: 'é "1"' },
       at: '2026-01-01T00:00:00.000Z',

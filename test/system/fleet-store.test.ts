@@ -1,7 +1,7 @@
 import { createClient } from '@redis/client'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openRedisFleet } from '../../src/deploy/fleet/redis-fleet-store.ts'
-import { KEPT_REVISIONS, reportOf, testFleetStore } from '../support/fleet-store-suite.ts'
+import { headOf, KEPT_REVISIONS, reportOf, testFleetStore } from '../support/fleet-store-suite.ts'
 import { type RedisServer, STORE_SERVERS, startRedis } from '../support/redis.ts'
 import { describeWith } from '../support/tools.ts'
 
@@ -35,6 +35,9 @@ for (const server of STORE_SERVERS) {
       onTestFinished(() => client.destroy())
       const store = await openRedisFleet({ url, fleet: 'damaged', keyPrefix: '', history: KEPT_REVISIONS })
       onTestFinished(() => store.close())
+      const wrong = { ...headOf(1), newest: { ...headOf(1).newest, id: 'a"\r\nb' } }
+      await client.hSet('{fleet:damaged}:head', { tag: 'a tag', json: JSON.stringify(wrong) })
+      await expect(store.head()).rejects.toThrow('newest.id')
       await client.hSet('{fleet:damaged}:head', { tag: 'a tag', json: '{"newest":' })
       await client.lPush('{fleet:damaged}:revisions', 'null')
       await client.hSet('{fleet:damaged}:nodes', 'a', `${Date.now()} [`)

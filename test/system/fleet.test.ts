@@ -84,6 +84,12 @@ const fleetOf = async ({ ask }: NodeProcess) => (await ask('GET', '/api/fleet'))
 
 const tagOf = async ({ ask }: NodeProcess) => (await ask('GET', '/api')).tag
 
+/** What a node calls its revision, and that of its last change. */
+async function lastRevisions({ ask }: NodeProcess): Promise<unknown[]> {
+  const [now, changes] = await Promise.all([ask('GET', '/api'), ask('GET', '/api/changes')])
+  return [now.body.revision, changes.body[0].revision]
+}
+
 async function readiness({ adminUrl }: NodeProcess) {
   const answer = await fetch(`${adminUrl}/readyz`)
   return { status: answer.status, ...(JSON.parse(await answer.text()).fleet ?? {}) }
@@ -119,9 +125,14 @@ describeWith(['redis-server'], () => {
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
     expect(b.printed()).toContain('fleet default, revision 1')
     expect(await servedBy(nodes)).toEqual(Array(3).fill(versionName(0)))
+    await untilListed(a, 3)
     for (const [version, node] of [c, b, a].entries()) {
       const { status, body } = await put(node, version + 1, { from: 'ops@example.com' }, '?wait=applied')
-      expect([status, body.change?.ok]).toEqual([200, true])
+      expect([status, body.change]).toEqual([
+        200,
+        expect.objectContaining({ ok: true, revision: version + 2 }),
+      ])
+      expect(await Promise.all(nodes.map(lastRevisions))).toEqual(nodes.map(() => [version + 2, version + 2]))
       expect(await servedBy(nodes)).toEqual(Array(3).fill(versionName(version + 1)))
     }
     const fleet = await fleetOf(a)
@@ -231,6 +242,8 @@ describeWith(['redis-server'], () => {
     await untilServed([b, c], 1)
     await untilPhase(b, 'done')
     expect((await fleetOf(b)).nodes[0]).toMatchObject({ node: 'a', live: false })
+    const { body } = await put(b, 2, {}, '?wait=applied')
+    expect(body.change.warnings).toEqual([expect.stringMatching(/do not report: a$/)])
   })
 
   test('a node boots from its copy while the store is away, says so, and follows when it is back', async () => {
@@ -352,6 +365,9 @@ describeWith(['redis-server'], () => {
       expect((await put(node, version + 1, {}, '?wait=applied')).status).toBe(200)
       expect(await answers()).toEqual(new Set([versionName(version + 1)]))
     }
+    a.child.kill('SIGHUP') // a change of this node alone
+    await until(async () => (await a.ask('GET', '/api/changes')).body[0].reason === 'SIGHUP')
+    await until(async () => (await a.ask('GET', '/api/processes')).body.every(hasRevision(3)))
     const before = childrenOf(a.child.pid ?? 0)
     expect(before).toHaveLength(2)
     for (const pid of before) process.kill(pid, 'SIGKILL')
@@ -587,6 +603,8 @@ describeWith(['redis-server'], () => {
     expect(stored).not.toContain(value)
   })
 })
+
+const hasRevision = (wanted: number) => (each: { readonly revision?: number }) => each.revision === wanted
 
 /** A node, and one that cannot serve modules with 100 pages of memory. */
 async function startWithSmall(rules: readonly string[]): Promise<[NodeProcess, NodeProcess]> {

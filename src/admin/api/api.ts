@@ -8,6 +8,7 @@ import type {
   preValidationHookHandler,
 } from 'fastify'
 import type { Deployments } from '../../deploy/deployments.ts'
+import type { ChangeRecord } from '../../deploy/desired-state.ts'
 import {
   AdminRequestError,
   ChangeRefusedError,
@@ -42,7 +43,7 @@ const overview: Endpoint = {
   id: 'overview',
   summary: 'Server overview',
   answers: { 200: { description: 'The server overview.', schema: ref('Overview') } },
-  run: (_request, { current: { revision, served, edits }, log: { applied, refused }, behind }) => ({
+  run: (_request, { current: { served, edits }, revision, log: { applied, refused }, behind }) => ({
     revision,
     routes: served.length,
     plugins: edits.plugins.size,
@@ -175,11 +176,21 @@ function addEndpoint(
     const asked = { params, query, body: request.body, by, expectRevision, expectDownload, signal }
     const shown = entityTag(deployments)
     const payload = await run(asked, deployments, reply)
-    if (query.wait === 'applied') await deployments.applied?.(signal)
+    const warnings = query.wait === 'applied' ? await deployments.applied?.(signal) : undefined
     // Another change may have gone live while the answer was made.
     reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
-    return path === '/api' ? { ...(payload as object), url: served.url, state: served.state } : payload
+    if (path === '/api') return { ...(payload as object), url: served.url, state: served.state }
+    return warnings?.length ? withWarnings(payload as ChangeAnswer, warnings) : payload
   }
+}
+
+/** An answer to a change; that to a rollback of a fleet has no record. */
+interface ChangeAnswer {
+  readonly change?: Pick<ChangeRecord, 'warnings'> | undefined
+}
+
+function withWarnings({ change, ...answer }: ChangeAnswer, more: readonly string[]): object {
+  return { ...(change && { change: { ...change, warnings: [...change.warnings, ...more] } }), ...answer }
 }
 
 /** The characters of a sender that are kept. */
@@ -338,7 +349,8 @@ function queryOf({ method, query = {} }: Pick<Endpoint, 'method' | 'query'>): No
 const WAIT: JsonSchema = {
   type: 'string',
   enum: ['applied'],
-  description: 'Answer when all nodes of the fleet serve the change. Default: when it is live here.',
+  description:
+    'Answer when all nodes of the fleet that report serve the change. Default: when it is live here.',
 }
 
 function queryParameters(endpoint: Pick<Endpoint, 'method' | 'query'>): object[] {

@@ -6,7 +6,12 @@ import { ref } from './schemas.ts'
 const list = { type: 'array', items: ref('Process') } as const
 
 /** The endpoints of serving processes. */
-export function processEndpoints({ processes }: AdminContext): Endpoint[] {
+export function processEndpoints({ processes, fleet }: AdminContext): Endpoint[] {
+  const shown = () =>
+    processes?.list.map(({ revision, ...process }) => ({
+      ...process,
+      revision: revision === undefined || !fleet ? revision : fleet.revisionOf(revision),
+    })) ?? []
   return [
     {
       method: 'GET',
@@ -14,7 +19,7 @@ export function processEndpoints({ processes }: AdminContext): Endpoint[] {
       id: 'listProcesses',
       summary: 'The serving processes',
       answers: { 200: { description: 'By number. Empty if the process itself serves.', schema: list } },
-      run: () => processes?.list ?? [],
+      run: shown,
     },
     {
       method: 'POST',
@@ -28,7 +33,7 @@ export function processEndpoints({ processes }: AdminContext): Endpoint[] {
         if (!processes) throw new AdminConflictError('the server has no serving processes')
         expectRevision()
         await processes.restart('POST /api/restart')
-        return processes.list
+        return shown()
       },
     },
   ]

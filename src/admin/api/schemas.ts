@@ -295,7 +295,7 @@ export const SCHEMAS = {
   ),
   Live: objectSchema(
     {
-      revision: countSchema('The current revision.'),
+      revision: countSchema('Grows with each change of this server, also in a fleet.'),
       state: { type: 'string', enum: ['starting', 'serving', 'draining'] },
       url: textSchema('The URL of the routes for clients.'),
       mcp: textSchema('The URL of the MCP endpoint, below that of the routes.'),

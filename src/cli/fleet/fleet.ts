@@ -7,7 +7,7 @@ import {
   type Configuring,
   compareConfiguration,
 } from '../../deploy/fleet/apply-configuration.ts'
-import { appliedByAll, headOf, revertTo, writeHead } from '../../deploy/fleet/changes.ts'
+import { appliedByAll, headOf, namesOf, revertTo, writeHead } from '../../deploy/fleet/changes.ts'
 import { isEmpty } from '../../deploy/fleet/difference.ts'
 import { checkedConfiguration, filesConfiguration } from '../../deploy/fleet/files-configuration.ts'
 import type { FleetHead, FleetStore } from '../../deploy/fleet/fleet-store.ts'
@@ -252,12 +252,13 @@ async function waited(
 ): Promise<{ readonly nodes?: readonly string[] }> {
   if (!values.wait) return {}
   const canaryMs = rollout.phase === 'canary' ? rollout.canaryMs : 0
-  const nodes = await appliedByAll(store, newest, WAIT_MS + canaryMs)
+  const { live, gone } = await appliedByAll(store, newest, WAIT_MS + canaryMs)
+  if (gone.length > 0) warn(host, `not waited for, because they do not report: ${namesOf(gone)}`)
   if (!values.json)
     host.out.write(
-      nodes.length === 0 ? 'No node is there to serve it.\n' : `All nodes serve it: ${nodes.length}.\n`,
+      live.length === 0 ? 'No node is there to serve it.\n' : `All nodes serve it: ${live.length}.\n`,
     )
-  return { nodes: nodes.map(({ node }) => node) }
+  return { nodes: live.map(({ node }) => node) }
 }
 
 function sourcesOf({ own, host }: Work): Configuring['sources'] {

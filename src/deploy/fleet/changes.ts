@@ -93,8 +93,16 @@ export async function writeHead(
 /** Interval of looking at the nodes. */
 const LOOK_MS = 50
 
+/** Nodes after a change. */
+export interface AppliedNodes {
+  /** They serve it. */
+  readonly live: readonly SeenNode[]
+  /** They have not reported, and do not count. */
+  readonly gone: readonly SeenNode[]
+}
+
 /**
- * Resolves when all nodes serve a revision, or a newer one.
+ * Resolves when all nodes that report serve a revision, or a newer one.
  *
  * @throws {@link FleetNotAppliedError} if one refuses it, the rollout has stopped, or the time is over.
  */
@@ -103,7 +111,7 @@ export async function appliedByAll(
   { revision, id }: FleetRevision,
   waitMs: number,
   signal?: AbortSignal,
-): Promise<readonly SeenNode[]> {
+): Promise<AppliedNodes> {
   const end = performance.now() + waitMs
   for (;;) {
     const [{ nodes, now }, { head }] = await Promise.all([store.nodes(), store.head()])
@@ -117,7 +125,7 @@ export async function appliedByAll(
     const isTakenBack = head !== 'unchanged' && head?.rollout.problem !== undefined && !isCurrent
     if (isTakenBack && head.newest.revision === revision + 1)
       throw new FleetNotAppliedError(revision, `it was taken back: ${head.rollout.problem}`)
-    if (waiting.length === 0) return live
+    if (waiting.length === 0) return { live, gone: nodes.filter((node) => !live.includes(node)) }
     if (isCurrent && head.rollout.phase === 'stopped')
       throw new FleetNotAppliedError(revision, `its rollout has stopped: ${head.rollout.problem}`)
     if (performance.now() > end) throw new FleetNotAppliedError(revision, `waiting for ${namesOf(waiting)}`)
@@ -128,7 +136,8 @@ export async function appliedByAll(
 /** Names in a message. */
 const SHOWN_NODES = 5
 
-function namesOf(nodes: readonly SeenNode[]): string {
+/** Names for a message. */
+export function namesOf(nodes: readonly SeenNode[]): string {
   const more = nodes.length - SHOWN_NODES
   const names = nodes.slice(0, SHOWN_NODES).map(({ node }) => node)
   return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ')

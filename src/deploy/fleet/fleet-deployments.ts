@@ -34,6 +34,10 @@ export class FleetDeployments implements Deployments {
     return this.#local.current
   }
 
+  get revision() {
+    return this.#local.revision
+  }
+
   get log() {
     return this.#local.log
   }
@@ -114,13 +118,14 @@ export class FleetDeployments implements Deployments {
     await this.#local.close()
   }
 
-  applied(signal: AbortSignal): Promise<void> {
+  applied(signal: AbortSignal): Promise<readonly string[]> {
     return this.#node.applied(signal)
   }
 
   async #reload(reason: string, options?: ChangeOptions): Promise<Attempt> {
     try {
       await this.#renew()
+      this.#node.retry()
     } catch (error) {
       return this.#failed(error, reason)
     }

@@ -7,12 +7,13 @@ import {
   FleetUnavailableError,
 } from '../../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../../errors/failure.ts'
+import type { Secrets } from '../../observe/log/secrets.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import { type Edits, trafficOf } from '../edits.ts'
 import type { ServingSide } from '../serving-side.ts'
 import { renderState } from '../state-json.ts'
-import { appliedByAll, revertTo, usesOf, writeHead } from './changes.ts'
+import { appliedByAll, namesOf, revertTo, usesOf, writeHead } from './changes.ts'
 import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
 import type { FleetHead, FleetRevision, FleetStore, NodeReport, Refusal, SeenNodes } from './fleet-store.ts'
 import type { NodeStates } from './node-states.ts'
@@ -32,6 +33,9 @@ const LEAST_MS = 50
 /** How long a request waits for all nodes, besides the time of the canaries. */
 const WAIT_MS = 30_000
 
+/** The number of deployments whose revisions are known. */
+const KEPT_DEPLOYMENTS = 100
+
 /** The number of digests of plug-ins in a report. */
 const SHOWN_PLUGINS = 100
 
@@ -39,6 +43,8 @@ export interface FleetNodeParts {
   readonly settings: Pick<FleetSettings, 'node' | 'pollMs' | 'rules' | 'moduleMax'>
   readonly store: FleetStore
   readonly states: Pick<NodeStates, 'load' | 'keep' | 'keepModules' | 'module'>
+  /** Values that are in no report. */
+  readonly secrets: Pick<Secrets, 'hide'>
   readonly log: FastifyBaseLogger
   /** The clock of the node, in ms. Default: a monotonic one. */
   readonly clock?: () => number
@@ -102,6 +108,10 @@ export class FleetNode {
   #namesake: string | undefined
   /** How far the clock of the store is ahead of that of this machine. */
   #aheadMs = 0
+  /** The revision that goes live here. */
+  #next: FleetRevision | undefined
+  /** Revisions of the last deployments, by their numbers. */
+  readonly #revisions = new Map<number, number>()
   /** The number of the last state that was prepared. */
   #serial = 0
   /** Settles when the last copy was kept. */
@@ -128,6 +138,7 @@ export class FleetNode {
     this.#connectedAt = this.#clock()
     this.#live = { ...live, since: new Date().toISOString() }
     this.#head = head
+    this.revisionOf(1)
     if (failed?.revision) this.#refuse(failed.revision, failed.error)
   }
 
@@ -140,6 +151,16 @@ export class FleetNode {
   get tag(): string {
     const { fleet = 'none', revision } = this.#live
     return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}-${revision?.id.slice(0, 8) ?? 'none'}`
+  }
+
+  /** The revision of a deployment of this node: its own options may change without the fleet. */
+  revisionOf(deployment: number): number {
+    const known = this.#revisions.get(deployment)
+    if (known !== undefined) return known
+    const { revision } = this.#next ?? this.#live.revision ?? { revision: 0 }
+    this.#revisions.set(deployment, revision)
+    this.#revisions.delete(deployment - KEPT_DEPLOYMENTS)
+    return revision
   }
 
   /** For metrics and readiness. */
@@ -175,6 +196,13 @@ export class FleetNode {
   /** Ends following, and aborts the present step. */
   stop(): void {
     this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
+    this.#wake()
+  }
+
+  /** Tries a refused revision again without a pause. */
+  retry(): void {
+    this.#retryAt = 0
+    this.#isWoken = true
     this.#wake()
   }
 
@@ -263,6 +291,7 @@ export class FleetNode {
     const first = nextHead(undefined, change, seen)
     if ((await store.write(undefined, first, uses)) !== 'written') return false
     this.#adopt(first, first.newest, { edits, texts })
+    this.#revisions.set(1, first.newest.revision)
     return true
   }
 
@@ -301,15 +330,17 @@ export class FleetNode {
   }
 
   /**
-   * Resolves when all nodes serve the newest revision.
+   * Resolves when all nodes that report serve the newest revision.
    *
+   * @returns warnings.
    * @throws `FleetNotAppliedError` if one refuses it, or has not served it in time.
    */
-  async applied(signal: AbortSignal): Promise<void> {
+  async applied(signal: AbortSignal): Promise<readonly string[]> {
     const { store, settings } = this.#parts
     const head = this.#head
     if (!head) throw new FleetEmptyError(store.name)
-    await appliedByAll(store, head.newest, WAIT_MS + settings.rules.canaryMs, signal)
+    const { gone } = await appliedByAll(store, head.newest, WAIT_MS + settings.rules.canaryMs, signal)
+    return gone.length === 0 ? [] : [`not waited for, because they do not report: ${namesOf(gone)}`]
   }
 
   /** @throws {@link AdminConflictError} if no edit is possible now. */
@@ -509,6 +540,7 @@ export class FleetNode {
       const state = await states.load(wanted)
       const serial = ++this.#serial
       const reason = `fleet revision ${wanted.revision}: ${wanted.reason}`
+      this.#next = wanted
       await side.prepare({ ...state, revision: serial }, reason, this.#ended.signal)
       await side.commit(serial)
       this.#adopt(head, wanted, state)
@@ -516,6 +548,8 @@ export class FleetNode {
       if (this.#ended.signal.aborted || error instanceof FleetUnavailableError) throw error
       this.#refuse(wanted, error)
       return true
+    } finally {
+      this.#next = undefined
     }
     const ms = Math.round(this.#clock() - begun)
     log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serves a revision of the fleet')
@@ -525,7 +559,7 @@ export class FleetNode {
   #refuse({ revision, id }: FleetRevision, error: unknown): void {
     const { log } = this.#parts
     const code = hasOwnCode(error) ? error.code : 'WASM_SERVE_INTERNAL_ERROR'
-    const message = (error as Error).message
+    const message = this.#parts.secrets.hide((error as Error).message)
     const before = this.#refused?.id === id ? this.#refused : undefined
     const isNew = before?.message !== message
     this.#retryMs = before ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS

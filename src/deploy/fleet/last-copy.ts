@@ -2,9 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError, StateUntrustedError, StateUnwritableError } from '../../errors/errors.ts'
 import { problemWithPath } from '../../platform/trusted-path.ts'
-import { expect, JsonProblem, readDigest, readObject, readTextField, wholeNumber } from '../json-fields.ts'
+import { expect, JsonProblem, readObject, readTextField } from '../json-fields.ts'
 import { type ModuleStore, storeInFolder, writeWhole } from '../state-folder.ts'
 import type { FleetRevision } from './fleet-store.ts'
+import { readRevision } from './head-json.ts'
 
 /** The state that a node served last, in its state folder: it boots from it while the store does not answer. */
 export interface LastCopy {
@@ -30,7 +31,7 @@ const FILE = 'fleet.json'
 /** Incremented when a change makes the format unreadable for older versions. */
 const FORMAT = 1
 
-/** Only the process's user and root may have write access: the content becomes code that runs. */
+/** Only the process's user and root may have write access: the content becomes plug-ins that run. */
 export function lastCopyIn(folder: string): LastCopy {
   const modules = storeInFolder(folder)
   const path = join(folder, FILE)
@@ -69,18 +70,5 @@ function parseCopy(text: string): CopiedState {
     revision: readRevision(revision, 'revision'),
     configuration: readTextField(configuration, 'configuration'),
     edits: readTextField(edits, 'edits'),
-  }
-}
-
-function readRevision(value: unknown, where: string): FleetRevision {
-  const { revision, id, configuration, edits, at, by, reason } = readObject(value, where)
-  return {
-    revision: wholeNumber(revision, `${where}.revision`, 1),
-    id: readTextField(id, `${where}.id`),
-    configuration: readDigest(configuration, `${where}.configuration`),
-    edits: readDigest(edits, `${where}.edits`),
-    at: readTextField(at, `${where}.at`),
-    by: readTextField(by, `${where}.by`),
-    reason: readTextField(reason, `${where}.reason`),
   }
 }

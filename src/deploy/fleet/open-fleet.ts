@@ -107,7 +107,7 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
   for (const beginning of await findBeginnings(opening, store, states, head, copy)) {
     const { fleet, revision, from } = beginning
     const parts: FleetNodeParts = {
-      ...{ settings, store, states },
+      ...{ settings, store, states, secrets: around.secrets },
       get log() {
         return log()
       },
@@ -161,7 +161,10 @@ function openBeginning(
 ): Promise<Deployments> {
   let isFirst = true
   return openServed(state, {
-    begin: (options) => begin(options, node),
+    begin: async (options) => ({
+      ...(await begin(options, node)),
+      revisionOf: (deployment) => node.revisionOf(deployment),
+    }),
     sourceOptions,
     module: async (digest) => {
       const module = modules.get(digest)

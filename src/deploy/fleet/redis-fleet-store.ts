@@ -2,6 +2,7 @@ import { FleetContentError, FleetUnavailableError } from '../../errors/errors.ts
 import { RedisConnection } from '../../guest/store/redis-connection.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { loadPackage } from '../../platform/packages.ts'
+import { JsonProblem, readObject } from '../json-fields.ts'
 import type {
   FleetHead,
   FleetRevision,
@@ -11,6 +12,7 @@ import type {
   SeenNode,
   SeenNodes,
 } from './fleet-store.ts'
+import { readFleetHead, readRevision } from './head-json.ts'
 
 export interface RedisFleetSettings {
   /** `redis://`, `rediss://`, `redis+sentinel://` or `rediss+sentinel://`. */
@@ -108,7 +110,9 @@ class RedisFleetStore implements FleetStore {
 
   async revisions(): Promise<readonly FleetRevision[]> {
     const found = await this.#run(['LRANGE', `${this.#keys}revisions`, '0', '-1'])
-    return (found as Buffer[]).map((text) => parsed<FleetRevision>(text, 'list of revisions'))
+    return (found as Buffer[]).map((text) =>
+      parsed(text, 'list of revisions', (value) => readRevision(value, 'it')),
+    )
   }
 
   async content(digest: string): Promise<Uint8Array | undefined> {
@@ -138,7 +142,7 @@ class RedisFleetStore implements FleetStore {
     const [now, ...texts] = found.map(String)
     const nodes = texts.flatMap((text) => {
       const space = text.indexOf(' ')
-      const report = parsed<NodeReport>(text.slice(space + 1), 'report of a node')
+      const report = parsed(text.slice(space + 1), 'report of a node', readReport)
       return [{ ...report, seen: Number(text.slice(0, space)) } satisfies SeenNode]
     })
     return { now: Number(now), nodes: nodes.sort((one, other) => one.node.localeCompare(other.node)) }
@@ -182,20 +186,24 @@ class RedisFleetStore implements FleetStore {
 
 function seenHead(reply: unknown): SeenHead {
   const [now, report, tag, json] = (reply as Buffer[]).map(String)
-  const replaced = report ? parsed<NodeReport>(report, 'report of a node').instance : undefined
+  const replaced = report ? parsed(report, 'report of a node', readReport).instance : undefined
   if (!tag) return { now: Number(now), replaced, head: undefined }
-  return { now: Number(now), replaced, head: json ? parsed<FleetHead>(json, 'head') : 'unchanged' }
+  return { now: Number(now), replaced, head: json ? parsed(json, 'head', readFleetHead) : 'unchanged' }
 }
 
-/** Who can write to the keys decides what the nodes serve; a text that is not JSON is a fault of the store. */
-function parsed<Value extends object>(text: Buffer | string, what: string): Value {
+/** What others have written. @throws {@link FleetContentError} */
+function parsed<Value>(text: Buffer | string, what: string, read: (value: unknown) => Value): Value {
   try {
-    const value: unknown = JSON.parse(String(text))
-    if (typeof value === 'object' && value !== null) return value as Value
+    return read(JSON.parse(String(text)))
   } catch (error) {
-    throw new FleetContentError(what, `it is damaged: ${(error as Error).message}`)
+    if (!(error instanceof JsonProblem || error instanceof SyntaxError)) throw error
+    throw new FleetContentError(what, `it is damaged: ${error.message}`)
   }
-  throw new FleetContentError(what, 'it is damaged')
+}
+
+function readReport(value: unknown): NodeReport {
+  readObject(value, 'it')
+  return value as NodeReport
 }
 
 /*

@@ -11,6 +11,7 @@ import type { ServedState, ServingSide } from '../../../src/deploy/serving-side.
 import { parseState, renderState } from '../../../src/deploy/state-json.ts'
 import { PluginInvalidError } from '../../../src/errors/errors.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
+import { Secrets } from '../../../src/observe/log/secrets.ts'
 import { sha256 } from '../../../src/plugin/source/digest.ts'
 import { MemoryFleet } from '../../support/memory-fleet.ts'
 import { runs } from '../../support/runs.ts'
@@ -61,6 +62,8 @@ class ModelNode {
     if ('problem' in edits) throw new Error(edits.problem)
     const store = fleet.open(() => this.isReachable)
     const settings = { node: this.name, pollMs: POLL_MS, rules, moduleMax: 1_000 }
+    const secrets = new Secrets()
+    secrets.add('handle', 'NAME')
     // What keeps a state removes modules that it does not know.
     let isKeeping = false
     const states = {
@@ -87,7 +90,7 @@ class ModelNode {
     const from = wanted ? 'fleet' : 'files'
     const live = { fleet: wanted && head?.fleet, revision: wanted, edits, texts, from } as const
     const clock = () => fleet.now
-    this.node = new FleetNode({ settings, store, states, log: openLog('silent'), clock }, live, head)
+    this.node = new FleetNode({ settings, store, states, secrets, log: openLog('silent'), clock }, live, head)
     this.node.attach(this.#side())
     this.highest = wanted?.revision ?? 0
     return this.node
@@ -218,6 +221,35 @@ class Model {
     }
   }
 }
+
+test('who waits for all nodes is told of those that do not report', async () => {
+  const model = new Model({ canaryMs: CANARY_MS, maxRefusals: 0, onRefusals: 'stop' })
+  await model.seed()
+  const [a, b] = [model.at(0).node, model.at(1).node]
+  const { signal } = new AbortController()
+  expect(await a.applied(signal)).toEqual([])
+  model.fleet.now += 10 * POLL_MS
+  await a.step()
+  await b.step()
+  expect(await a.applied(signal)).toEqual([expect.stringMatching(/: c, d$/)])
+})
+
+test('a refused revision is tried again at once if a node is told that it may serve it', async () => {
+  const rules = { canaryMs: CANARY_MS, maxRefusals: 9, onRefusals: 'stop' } as const
+  const model = new Model(rules)
+  await model.seed()
+  const [a, b] = [model.at(0), model.at(1)]
+  b.refuses.add(1)
+  expect(await a.put(1)).toBe(true)
+  await b.step()
+  expect(b.node.status.refused).toMatchObject({ revision: 2, message: expect.stringContaining('NAME') })
+  b.refuses.clear()
+  await b.step()
+  expect(b.node.status.revision).toBe(1)
+  b.node.retry()
+  await b.step()
+  expect(b.node.status).toMatchObject({ revision: 2, refused: undefined })
+})
 
 interface Action {
   run(model: Model): Promise<void>
