@@ -54,6 +54,8 @@ interface OpeningHere {
   readonly counter?: RateCounter | undefined
   /** What was read of the files of `tls`. Default: they are read once, so that a reload does not depend on them. */
   readonly readTls?: TlsSettings | undefined
+  /** Seals what clients of tools send back. Default: a secret of this process. */
+  readonly stateSecret?: string | undefined
 }
 
 /** Opens routes in apps of this process, which share a pool. */
@@ -63,7 +65,7 @@ export function openHere(
 ): RouteOpener {
   const pool = new RoutePool({ ...options, meters }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
-  const streams: KeptStreams = {}
+  const streams: KeptStreams = { stateSecret: given.stateSecret }
   let tls = given.readTls
   return {
     async open({ options }, _reason, signal) {

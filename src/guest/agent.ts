@@ -8,11 +8,16 @@ import type { HostFunction, HostFunctions } from './host-functions.ts'
  * @see https://github.com/hyper-mcp-rs/hyper-mcp/blob/main/xtp-plugin-schema.json
  */
 
-/** Receives the messages of a guest. @param text - JSON, as the guest has written it. */
-export type AgentChannel = (name: AgentMessage, text: string) => void
+/**
+ * Receives the messages and questions of a guest.
+ *
+ * @param text - JSON, as the guest has written it.
+ * @returns the answer to a question, JSON; undefined if there is none.
+ */
+export type AgentChannel = (name: AgentMessage, text: string) => string | undefined
 
 /** The functions that a client can receive something of. */
-export type AgentMessage = (typeof MESSAGES)[number]
+export type AgentMessage = (typeof MESSAGES | typeof QUESTIONS)[number]
 
 const MESSAGES = ['notify_logging_message', 'notify_progress'] as const
 
@@ -25,8 +30,8 @@ const WITHOUT_EFFECT = [
   'notify_url_elicitation_completed',
 ] as const
 
-/** The server would have to ask the client during a call, and stateless requests have no way back. */
-const UNSUPPORTED = ['create_elicitation', 'create_message', 'list_roots'] as const
+/** Functions that return what the client answers. Without an answer the call ends. */
+const QUESTIONS = ['create_elicitation', 'create_message', 'list_roots'] as const
 
 /** Maximum characters of a message. */
 const MAX_MESSAGE = 65_536
@@ -36,11 +41,11 @@ const NAMESPACE = 'extism:host/user'
 /**
  * The host functions of the user with those of hyper-mcp. The user's take precedence.
  *
- * @param send - Called for each message, with the host of the caller if it is known.
+ * @param send - Called for each message and question, with the host of the caller if it is known.
  */
 export function withAgent(
   users: HostFunctions | undefined,
-  send: (name: AgentMessage, text: string, host: object | null) => void,
+  send: (name: AgentMessage, text: string, host: object | null) => string | undefined,
 ): HostFunctions {
   const messages = MESSAGES.map((name): [string, HostFunction] => [
     name,
@@ -51,17 +56,23 @@ export function withAgent(
     },
   ])
   const silent = WITHOUT_EFFECT.map((name): [string, HostFunction] => [name, () => 0n])
-  const refused = UNSUPPORTED.map((name): [string, HostFunction] => [name, refuse(name)])
-  const own = Object.fromEntries([...messages, ...silent, ...refused])
+  const questions = QUESTIONS.map((name): [string, HostFunction] => [
+    name,
+    (context: CallContext, at?: bigint) => {
+      const text = at === undefined ? '' : (context.read(at)?.text() ?? '')
+      const host = context.hostContext<object>()
+      const answer = text.length > MAX_MESSAGE ? undefined : send(name, text, host)
+      return answer === undefined ? refuse(name, context) : context.store(answer)
+    },
+  ])
+  const own = Object.fromEntries([...messages, ...silent, ...questions])
   return { ...users, [NAMESPACE]: { ...own, ...users?.[NAMESPACE] } }
 }
 
-function refuse(name: string): HostFunction {
-  return (context) => {
-    const message = `${name} is not possible: the server answers each request by itself, and cannot ask the client during a call`
-    context.setError(message)
-    throw new Error(message)
-  }
+function refuse(name: string, context: CallContext): never {
+  const message = `${name} has no answer: questions are valid JSON of at most ${MAX_MESSAGE} characters, in calls of clients of revision 2026-07-28`
+  context.setError(message)
+  throw new Error(message)
 }
 
 /** The channels of running calls, by the host of their callers. */
@@ -72,9 +83,10 @@ export function connectAgent(host: object, channel: AgentChannel): void {
   channels.set(host, channel)
 }
 
-/** Sends a message of a guest to the channel of its caller, if it has one. */
-export function sendToAgent(name: unknown, text: unknown, host: unknown): void {
+/** Sends a message or question of a guest to the channel of its caller, if it has one. @returns the answer. */
+export function sendToAgent(name: unknown, text: unknown, host: unknown): string | undefined {
   const channel = typeof host === 'object' && host !== null ? channels.get(host) : undefined
-  const known = MESSAGES.find((each) => each === name)
-  if (channel && known && typeof text === 'string' && text.length <= MAX_MESSAGE) channel(known, text)
+  const known = [...MESSAGES, ...QUESTIONS].find((each) => each === name)
+  const isSent = channel && known && typeof text === 'string' && text.length <= MAX_MESSAGE
+  return isSent ? channel(known, text) : undefined
 }

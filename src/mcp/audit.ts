@@ -60,9 +60,10 @@ export function openAudit({ level, redact }: AuditOptions): Audit | undefined {
     request.log.info(fields, line)
   }
   return {
-    answered(message, { isError, _meta }, ms) {
+    answered(message, { isError, _meta, resultType }, ms) {
       const code = isObject(_meta) ? _meta['wasm-serve/code'] : undefined
-      write(message, { ms: Math.round(ms * 1_000) / 1_000, outcome: isError ? 'error' : 'ok', code })
+      const outcome = resultType === 'input_required' ? 'asked' : isError ? 'error' : 'ok'
+      write(message, { ms: Math.round(ms * 1_000) / 1_000, outcome, code })
     },
     refused(message, { code, data, message: text, cause }) {
       const outcome = code === RPC_CODES.internalError ? 'error' : 'refused'

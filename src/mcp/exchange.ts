@@ -1,6 +1,7 @@
 import type { RouteCaller } from '../route/callable-route.ts'
 import type { Grant } from './access.ts'
 import type { Members, RequestId } from './json-rpc.ts'
+import type { Questions } from './questions.ts'
 import type { Revision } from './revisions.ts'
 import type { RequestHeaders } from './transport-headers.ts'
 
@@ -15,6 +16,8 @@ export interface Exchange {
   /** The text of its params: an object. */
   readonly paramsText: string
   readonly caller: RouteCaller
+  /** What a guest asks the client. undefined: nothing can be asked. */
+  readonly questions: Questions | undefined
   readonly grant: Grant
   /** Sends a notification to the client, before the result. */
   notify(method: string, params: object): void

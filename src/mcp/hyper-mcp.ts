@@ -8,6 +8,7 @@ import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { InputRequired } from './questions.ts'
 import { read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool, ToolArguments } from './tool.ts'
 import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
@@ -97,6 +98,7 @@ class HyperMcp implements GuestServer {
     try {
       return (await this.#ask(exported, withContext(render(members), exchange), exchange)).value
     } catch (thrown) {
+      if (isEnd(thrown)) throw thrown
       const error = knownError(thrown)
       logFailure(error, exchange.caller.request, this.#route.served)
       throw new RpcError(RPC_CODES.internalError, error.message, 200, { code: error.code })
@@ -155,6 +157,7 @@ class HyperMcp implements GuestServer {
         try {
           return guestResult(await this.#callTool(name, args, exchange), name)
         } catch (thrown) {
+          if (isEnd(thrown)) throw thrown
           const error = knownError(thrown)
           logFailure(error, exchange.caller.request, this.#route.served)
           return failedResult(error)
@@ -173,15 +176,20 @@ class HyperMcp implements GuestServer {
       : this.#ask('call_tool', withContext(request, exchange), exchange)
   }
 
-  /** @throws errors of the call; {@link ToolResultInvalidError} if the output is not an object of JSON. */
+  /** @throws errors of the call; the question of the guest for the client; {@link ToolResultInvalidError} if the output is not an object of JSON. */
   async #ask(
     exported: string,
     input: string,
     exchange: Exchange,
     caller: RouteCaller = exchange.caller,
   ): Promise<GuestAnswer> {
-    connectAgent(caller.request, channelTo(exchange))
-    const output = await this.#route.call(Buffer.from(input), caller, exported)
+    const questions = caller === exchange.caller ? exchange.questions : undefined // others wait for lists, too
+    connectAgent(caller.request, channelTo(exchange, questions))
+    const called = this.#route.call(Buffer.from(input), caller, exported)
+    const output = await called.catch((error) => {
+      throw questions?.end ?? error
+    })
+    if (questions?.end) throw questions.end
     let read: JsonText
     try {
       read = parseJson(output)
@@ -192,6 +200,11 @@ class HyperMcp implements GuestServer {
     if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
     return { value, text }
   }
+}
+
+/** Whether the guest failed because it has a question. */
+function isEnd(error: unknown): boolean {
+  return error instanceof InputRequired || error instanceof RpcError
 }
 
 /** An object of texts in JSON. */

@@ -36,6 +36,7 @@ export const RPC_CODES = {
   invalidParams: -32_602,
   internalError: -32_603,
   headerMismatch: -32_020,
+  missingCapability: -32_021,
   unsupportedVersion: -32_022,
 } as const
 

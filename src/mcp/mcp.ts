@@ -17,10 +17,11 @@ import { ListChanges, type ListVersions } from './list-changes.ts'
 import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
 import { ClientRates } from './rate-limit.ts'
+import { newStateSecret, RequestStates } from './request-state.ts'
 import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
 import { openTool, type Tool } from './tool.ts'
 
-export { ListChanges }
+export { ListChanges, newStateSecret }
 
 /** The options of the endpoint. */
 export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
@@ -38,6 +39,8 @@ export interface McpHost {
   readonly changes?: ListChanges
   /** Counts for the rate limit. Default: the endpoint counts for itself. */
   readonly counter?: RateCounter
+  /** Seals states, unless the options have a secret. Default: a new one. */
+  readonly stateSecret?: string
 }
 
 /**
@@ -52,7 +55,7 @@ export async function addMcp(
   app: FastifyInstance,
   options: McpOptions,
   routes: readonly CallableRoute[],
-  { isUnwatched, apiKeys, changes, counter = new RateCounts() }: McpHost,
+  { isUnwatched, apiKeys, changes, counter = new RateCounts(), stateSecret = newStateSecret() }: McpHost,
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
@@ -67,6 +70,7 @@ export async function addMcp(
   const access = openAccess(rules, apiKeys)
   const opened = await Promise.all(described.map(openRouteTool))
   const rates = rateLimit && new ClientRates(rateLimit, counter)
+  const states = new RequestStates(options.stateSecret ?? stateSecret)
   const audit = openAudit({ level: auditLevel, redact })
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
@@ -84,7 +88,7 @@ export async function addMcp(
   addEndpoint(
     app,
     { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
-    { methods, access, rates, changes, audit },
+    { methods, access, rates, changes, audit, states },
   )
   if (isFound) {
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]

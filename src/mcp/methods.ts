@@ -7,6 +7,7 @@ import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
+import { InputRequired } from './questions.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import type { Tool } from './tool.ts'
 import { ToolBox } from './tool-box.ts'
@@ -111,7 +112,7 @@ class AllMethods implements Methods {
     const { revision, caller, grant } = exchange
     const { isModern } = revision
     const begun = performance.now()
-    const result = await this.#resultOf(request, exchange)
+    const result = await this.#askedOr(() => this.#resultOf(request, exchange))
     if (!result) {
       const message = `Method not found: ${request.method}`
       throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
@@ -121,11 +122,21 @@ class AllMethods implements Methods {
     return this.#render(result, isModern)
   }
 
+  /** The result, or the question of a guest to the client. */
+  async #askedOr<Result>(run: () => Result): Promise<Awaited<Result> | Members> {
+    try {
+      return await run()
+    } catch (error) {
+      if (error instanceof InputRequired) return error.result
+      throw error
+    }
+  }
+
   #render(result: Members | ToolResult, isModern: boolean): string {
     const own = isObject(result._meta) ? result._meta : undefined
     const meta = isModern ? { ...own, ...this.#meta } : own
     const parts = [
-      isModern ? '"resultType":"complete"' : '',
+      isModern && !('resultType' in result) ? '"resultType":"complete"' : '',
       renderMembers(result, isModern),
       meta ? `"_meta":${own ? JSON.stringify(meta) : this.#metaJson}` : '',
     ]

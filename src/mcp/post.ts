@@ -24,7 +24,9 @@ import {
 import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
+import { type Questions, questionsOf } from './questions.ts'
 import type { ClientRates, RateLimit } from './rate-limit.ts'
+import type { RequestStates } from './request-state.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
 import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
@@ -39,6 +41,8 @@ export interface McpService {
   readonly rates: ClientRates | undefined
   /** undefined: the lists do not change. */
   readonly changes: ListChanges | undefined
+  /** Seals what clients send back with their answers. */
+  readonly states: RequestStates
   /** undefined: no lines. */
   readonly audit: Audit | undefined
 }
@@ -51,9 +55,10 @@ export async function answerPost(
 ): Promise<void> {
   let value: unknown
   try {
-    const { methods, access, rates, changes, audit } = service
+    const { access } = service
     const grant = access.grantOf(request)
-    const post = { request, answer, methods, access, rates, changes, audit, grant }
+    const post = { ...service, request, answer, grant }
+    const { methods, changes } = service
     const counted = countMessage(post)
     if (counted) await counted
     const read = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
@@ -132,13 +137,15 @@ class PostExchange implements Exchange, RouteCaller {
   readonly meta: Members
   readonly request: FastifyRequest
   readonly grant: Grant
+  readonly questions: Questions | undefined
   readonly log: RouteCaller['log']
   readonly #answer: Answer
   readonly #mayNotify: boolean
   readonly #text: string
 
   /** @param mayNotify - Not in a batch: its answer is one array. */
-  constructor({ id, params, text }: Request, revision: Revision, post: Post, mayNotify: boolean) {
+  constructor(message: Request, revision: Revision, post: Post, mayNotify: boolean) {
+    const { id, params, text } = message
     const { request } = post
     this.id = id
     this.revision = revision
@@ -146,6 +153,7 @@ class PostExchange implements Exchange, RouteCaller {
     this.meta = isObject(params._meta) ? params._meta : NO_META
     this.request = request
     this.grant = post.grant
+    this.questions = revision.isModern ? questionsOf(message, post.grant.client, post.states) : undefined
     this.#answer = post.answer
     this.#mayNotify = mayNotify
     this.#text = text

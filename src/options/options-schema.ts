@@ -792,6 +792,11 @@ const mcpSettings = only({
   authorizationServers: Type.Optional(
     words('URLs of the issuers of tokens, which clients learn from the metadata. Needs `jwt`. (RFC 9728)'),
   ),
+  stateSecret: Type.Optional(
+    key(
+      'Seals what clients send back with their answers to questions. The same on all nodes. Default: a new one.',
+    ),
+  ),
   audit: Type.Optional(
     Type.Enum(['off', 'calls', 'arguments'], {
       description:

@@ -114,14 +114,16 @@ export async function createApp(
       }
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
-        const { addMcp, ListChanges } = await import('../mcp/mcp.ts') // loaded on demand
+        const { addMcp, ListChanges, newStateSecret } = await import('../mcp/mcp.ts') // loaded on demand
         const changes = streams.changes ?? new ListChanges()
         streams.changes = changes
+        streams.stateSecret ??= newStateSecret()
         const versions = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
           apiKeys: options.apiKeys,
           changes,
           counter,
+          stateSecret: streams.stateSecret,
         })
         changes.begin(versions)
         lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
@@ -189,9 +191,11 @@ export function lifeOf(app: FastifyInstance): Life | undefined {
   return lives.get(app)
 }
 
-/** Streams of the MCP endpoint, if it was loaded. */
+/** What the MCP endpoints of successive apps share. */
 export interface KeptStreams {
   changes?: ListChanges
+  /** Shared by the processes of a server. */
+  stateSecret?: string | undefined
 }
 
 /**

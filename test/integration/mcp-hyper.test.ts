@@ -41,7 +41,8 @@ test.each([
   const odd = { progressToken: {}, 'io.modelcontextprotocol/logLevel': 'no level' }
   const old = await user.legacy('tools/call', { name: 'test_tool_with_progress', _meta: odd })
   expect([old.events, old.body.result]).toEqual([[], { content: [{ type: 'text', text: 'done' }] }])
-  const asked = await user.call('test_ask')
+  expect((await user.modern('tools/call', { name: 'test_ask' })).body.error.code).toBe(-32_021)
+  const asked = (await user.legacy('tools/call', { name: 'test_ask' })).body.result
   expect(asked).toMatchObject({
     isError: true,
     content: [{ text: expect.stringContaining('create_elicitation') }],
@@ -91,6 +92,87 @@ test('version 1 of its interface has describe and call', async () => {
   expect(await names(user, 'tools/list', 'tools')).toEqual(['old'])
   expect(await user.call('old', { a: 1 })).toMatchObject({ content: [{ text: 'yes' }] })
   expect((await user.modern('prompts/list')).status).toBe(404)
+})
+
+/** A tool that asks the user, with the answer as the next question, and answers with the second answer. */
+const ASKING = {
+  list_tools: [{ when: '', output: '{"tools":[{"name":"erase","inputSchema":{"type":"object"}}]}' }],
+  call_tool: [
+    {
+      when: '',
+      output: '{"message":"Sure?","timeout":5}',
+      ask: ['create_elicitation', 'create_elicitation'],
+    },
+  ],
+}
+
+const CAPABLE = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } }
+
+test.each<[string, Partial<RouteOptions>]>([
+  ['a thread', {}],
+  ['the event loop', { engine: 'inline' }],
+])('the questions of a plug-in in %s are answered by the client, in as many requests', async (_, options) => {
+  const user = await serveMcp([hyper(canned(ASKING), options)])
+  const call = async (more: object = {}) =>
+    (await user.modern('tools/call', { name: 'erase', arguments: { a: 1 }, ...more, _meta: CAPABLE })).body
+  const first = (await call()).result
+  const asking = (params: object) => ({
+    resultType: 'input_required',
+    inputRequests: { question: { method: 'elicitation/create', params } },
+    requestState: expect.any(String),
+  })
+  expect(first).toMatchObject(asking({ message: 'Sure?' }))
+  const { requestState } = first
+  const answer = { action: 'accept', content: { n: 1 } }
+  const second = (await call({ requestState, inputResponses: { question: answer, other: 7 } })).result
+  expect(second).toMatchObject(asking(answer))
+  const last = {
+    requestState: second.requestState,
+    inputResponses: { question: { content: [{ type: 'text', text: 'erased' }] } },
+  }
+  expect((await call(last)).result).toMatchObject({ resultType: 'complete', content: [{ text: 'erased' }] })
+  expect((await call({ requestState })).result).toMatchObject(asking({ message: 'Sure?' }))
+})
+
+test('a state is of one client and request, and no client is asked what it cannot answer', async () => {
+  const keys = ['one-key-0123456789', 'other-key-0123456789']
+  const access = keys.map((key) => ({ key, tools: ['*'] }))
+  const plugin = canned(ASKING)
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })], {
+    toolsOnly: true,
+    access,
+    stateSecret: 'a'.repeat(16),
+  })
+  const call = (key: string | undefined, more: object, meta: object = CAPABLE) =>
+    user.modern(
+      'tools/call',
+      { name: 'erase', arguments: {}, ...more, _meta: meta },
+      { 'x-api-key': key ?? '' },
+    )
+  const { requestState } = (await call(keys[0], {})).body.result
+  const state = String(requestState)
+  const changed = `${state.slice(0, -2)}${state.endsWith('AA') ? 'BB' : 'AA'}`
+  const code = async (answer: ReturnType<typeof call>) => (await answer).body.error?.code
+  expect(await code(call(keys[0], { requestState }))).toBeUndefined()
+  for (const wrong of [changed, '', 7, 'a'.repeat(200_000)])
+    expect(await code(call(keys[0], { requestState: wrong }))).toBe(-32_602)
+  expect(await code(call(keys[1], { requestState }))).toBe(-32_602)
+  expect(await code(call(keys[0], { requestState, arguments: { a: 1 } }))).toBe(-32_602)
+  expect(await call(keys[0], {}, {})).toMatchObject({
+    status: 400,
+    body: { error: { code: -32_021, data: { requiredCapabilities: { elicitation: {} } } } },
+  })
+  const other = await serveMcp([hyper(plugin, { engine: 'inline' })], {
+    toolsOnly: true,
+    access,
+    stateSecret: 'a'.repeat(16),
+  })
+  const node = await other.modern(
+    'tools/call',
+    { name: 'erase', arguments: {}, requestState, _meta: CAPABLE },
+    { 'x-api-key': keys[0] ?? '' },
+  )
+  expect(node.body.result).toMatchObject({ resultType: 'input_required' })
 })
 
 test('numbers reach a plug-in as the client wrote them, and its structured content the client as it wrote that', async () => {

@@ -6,6 +6,8 @@ export interface CannedAnswer {
   readonly tell?: readonly (readonly [name: string, text: string])[]
   /** It is never given: the function does not return. */
   readonly isEndless?: true
+  /** Questions to the client, each with the answer of the one before as its input. The last answer replaces the output. */
+  readonly ask?: readonly string[]
 }
 
 /**
@@ -28,20 +30,28 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
     Object.values(functions).flatMap((all) => all.flatMap(({ tell = [] }) => tell.map(([name]) => name))),
   )
   const exports = Object.entries(functions).map(([name, answers]) => {
-    const cases = answers.map(({ when, output, tell = [], isEndless }) => {
+    const cases = answers.map(({ when, output, tell = [], isEndless, ask = [] }) => {
       const calls = tell.map(([fn, text]) => `(call $${fn} (call $block ${place(text)}))`).join('\n')
       const end = isEndless ? '(loop $ever (br $ever))' : ''
-      return `(if (call $has ${place(when)}) (then ${calls} ${end} (call $answer ${place(output)}) (return (i32.const 0))))`
+      const block = `(call $block ${place(output)})`
+      const asked = ask.reduce((input, name) => `(call $${name} ${input})`, block)
+      const answer = ask.length > 0 ? `(call $pass ${asked})` : `(call $answer ${place(output)})`
+      return `(if (call $has ${place(when)}) (then ${calls} ${end} ${answer} (return (i32.const 0))))`
     })
     return `(func (export "${name}") (result i32) ${cases.join('\n')} (i32.const 1))`
   })
-  const imports = [...told].map((name) => `(import "extism:host/user" "${name}" (func $${name} (param i64)))`)
+  const asked = new Set(Object.values(functions).flatMap((all) => all.flatMap(({ ask = [] }) => ask)))
+  const imports = [...told, ...asked].map((name) => {
+    const result = asked.has(name) ? '(result i64)' : ''
+    return `(import "extism:host/user" "${name}" (func $${name} (param i64) ${result}))`
+  })
   return `(module
   (import "extism:host/env" "input_length" (func $input_length (result i64)))
   (import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
   (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
   (import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
   (import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
+  (import "extism:host/env" "length" (func $length (param i64) (result i64)))
   ${imports.join('\n')}
   (memory 4)
   ${'DATA'}
@@ -74,6 +84,8 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $next)))
     (local.get $block))
+  (func $pass (param $block i64)
+    (call $output_set (local.get $block) (call $length (local.get $block))))
   (func $answer (param $at i32) (param $length i32)
     (call $output_set
       (call $block (local.get $at) (local.get $length))

@@ -58,8 +58,15 @@ testWith(
     expect(tools.map(({ name }) => name)).toEqual(['rust_greet', 'rust_ask'])
     const { methods, result } = await callWithMessages(user, 'rust_greet', { name: 'Ada' })
     expect([methods, textOf(result)]).toEqual([BOTH, 'Hello Ada from Rust'])
-    const asked = await user.call('rust_ask')
-    expect([asked.isError, textOf(asked)]).toEqual([true, expect.stringContaining('create_elicitation')])
+    const ask = async (more: object) => {
+      const _meta = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } }
+      return (await user.modern('tools/call', { name: 'rust_ask', arguments: {}, ...more, _meta })).body
+        .result
+    }
+    const { requestState, inputRequests } = await ask({})
+    expect(inputRequests).toMatchObject({ question: { params: { message: 'Who?' } } })
+    const answered = { requestState, inputResponses: { question: { action: 'accept', content: {} } } }
+    expect(textOf(await ask(answered))).toBe('Hello  from Rust')
     const { body } = await user.modern('resources/read', { uri: 'rust://about' })
     expect(body.result.contents).toMatchObject([{ text: 'made in Rust' }])
   },

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError } from '../../errors/errors.ts'
@@ -148,6 +149,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
     this.#services = {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
+      stateSecret: randomBytes(32).toString('base64url'),
       readTls: () => this.#tls,
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       quiet: (process) => this.#stopHanding(process),

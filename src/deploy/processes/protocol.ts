@@ -43,6 +43,8 @@ export interface Boot {
   readonly isWatched: boolean
   /** What the primary has read of the files of `tls`: they may be being renewed. */
   readonly readTls: TlsSettings | undefined
+  /** Seals what clients of tools send back, to any of the processes. */
+  readonly stateSecret: string
   /** Values to mask in logs. */
   readonly secrets: readonly (readonly [value: string, shown: string])[]
 }

@@ -102,7 +102,7 @@ interface Serving {
 }
 
 async function openServing(
-  { number, count, state, isWatched, readTls, secrets: values }: Boot,
+  { number, count, state, isWatched, readTls, stateSecret, secrets: values }: Boot,
   link: Link<PrimaryRequests>,
   { environment, logTerminal }: ServingHost,
 ): Promise<Serving> {
@@ -120,7 +120,10 @@ async function openServing(
     log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     const meters = isWatched ? new Meters() : undefined
-    const opener = openHere(options, { log, meters, adapt: shareWorkers(count), counter, readTls })
+    const opener = openHere(options, {
+      ...{ log, meters, counter, readTls, stateSecret },
+      adapt: shareWorkers(count),
+    })
     return { log, meters, opener, logsChanges: false }
   }
   const deployments = await openServed({ ...state, configuration }, { module, begin })

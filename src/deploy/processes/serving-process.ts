@@ -62,6 +62,8 @@ export interface PrimaryServices {
   readonly isWatched: boolean
   /** @see {@link Boot.readTls} */
   readTls(): Boot['readTls']
+  /** @see {@link Boot.stateSecret} */
+  readonly stateSecret: string
   /** The counts of the rate limit. */
   readonly rates: RateCounts
   module(digest: string): Promise<Uint8Array>
@@ -121,9 +123,9 @@ export const startChildProcess: StartProcess = (number, state, services) => {
       for (const { reject } of taking.values()) reject(end)
       return { code, signal }
     })
-  const { count, isWatched } = services
+  const { count, isWatched, stateSecret } = services
   const boot = {
-    ...{ number, count, isWatched, state: firstState(state) },
+    ...{ number, count, isWatched, stateSecret, state: firstState(state) },
     readTls: services.readTls(),
     secrets: services.secrets(),
   }

@@ -231,9 +231,9 @@ export function varOperations(vars: Vars): HostOperations {
   }
 }
 
-/** Messages of a guest in a worker to the client of its call. */
-export function bridgedAgent(client: HostAsker): (name: string, text: string) => void {
-  return (name, text) => void client.ask('agent', name, text)
+/** Messages of a guest in a worker to the client of its call, and questions with their answers. */
+export function bridgedAgent(client: HostAsker): (name: string, text: string) => string | undefined {
+  return (name, text) => client.ask('agent', name, text) as string | undefined
 }
 
 /** The main thread's side of {@link bridgedAgent}. */

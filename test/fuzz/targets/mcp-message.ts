@@ -62,6 +62,7 @@ export const target: FuzzTarget = {
         meta: {},
         paramsText: jsonAt(message.text, 'params') ?? '{}',
         caller,
+        questions: undefined,
         grant,
         notify: () => undefined,
       }

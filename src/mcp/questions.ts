@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto'
+import { jsonAt } from '../platform/json-parts.ts'
+import type { Client } from './client.ts'
+import { isObject, type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import type { RequestStates } from './request-state.ts'
+import { META } from './revisions.ts'
+
+/*
+ * Questions of a guest to the user, the model or the program of its client, from revision 2026-07-28 on: the request is answered with
+ * the question, and the client repeats it with the answer. Then the guest runs again from its beginning, and gets the answers
+ * that are known. A guest that waited would hold its thread, and the client would have to reach the same process again.
+ *
+ * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+ */
+
+/** Answers that a request may collect. */
+const MAX_ANSWERS = 32
+
+/** Requests that may be answered with a question. */
+const ASKING_METHODS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/** What a guest asks by a function of its host: the request to the client, and the capability that it needs. */
+const KINDS = {
+  create_elicitation: { method: 'elicitation/create', capability: 'elicitation' },
+  create_message: { method: 'sampling/createMessage', capability: 'sampling' },
+  list_roots: { method: 'roots/list', capability: 'roots' },
+} as const
+
+/** A question and its answer: a digest, so that an answer is never that of another question, and a text in JSON. */
+type Answered = readonly [question: string, answer: string]
+
+interface State {
+  readonly answers: readonly Answered[]
+  /** The question that the client was asked. */
+  readonly asked: string
+}
+
+/** The key of the only question of an answer. */
+const KEY = 'question'
+
+/** A guest's question, which ends its call. */
+export class InputRequired extends Error {
+  /** The result of the request. */
+  readonly result: Members
+
+  constructor(result: Members) {
+    super('The client has to answer a question first')
+    this.result = result
+  }
+}
+
+/** What a guest has asked during the request of a client. */
+export class Questions {
+  readonly #states: RequestStates
+  readonly #binding: string
+  readonly #capabilities: Members
+  readonly #answers: readonly Answered[]
+  #next = 0
+  #end: InputRequired | RpcError | undefined
+
+  /** @throws {@link RpcError} if the state of the request is not one of this server for it. */
+  constructor(request: Request, client: Client, states: RequestStates) {
+    const { params, method, text } = request
+    const paramsText = jsonAt(text, 'params') ?? '{}'
+    const given = ['name', 'uri', 'arguments'].map((key) => jsonAt(paramsText, key))
+    this.#binding = JSON.stringify([client.kind, client.id, method, given])
+    this.#states = states
+    const meta = isObject(params._meta) ? params._meta : {}
+    const capabilities = meta[META.clientCapabilities]
+    this.#capabilities = isObject(capabilities) ? capabilities : {}
+    const { requestState, inputResponses } = params
+    const state = requestState === undefined ? undefined : (states.open(requestState, this.#binding) as State)
+    const answer = isObject(inputResponses) ? inputResponses[KEY] : undefined
+    const isAnswered = state !== undefined && isObject(answer)
+    const latest = isAnswered
+      ? [[state.asked, jsonAt(paramsText, 'inputResponses', KEY) ?? '{}'] as const]
+      : []
+    this.#answers = [...(state?.answers ?? []), ...latest]
+  }
+
+  /** The end of the request, if the guest has asked what is not known. */
+  get end(): Error | undefined {
+    return this.#end
+  }
+
+  /**
+   * Asks the client.
+   *
+   * @param name - The function of the host.
+   * @param text - Its input, JSON.
+   * @returns the answer, JSON; undefined if it is not known, or the client cannot answer: the call must end.
+   */
+  ask(name: string, text: string): string | undefined {
+    if (!isKind(name) || this.#end) return undefined
+    const { method, capability } = KINDS[name]
+    const params = name === 'list_roots' ? {} : paramsOf(text)
+    if (!isObject(params)) return undefined
+    const { timeout: _, ...question } = params // of hyper-mcp; a state has a lifetime
+    const digest = createHash('sha256')
+      .update(JSON.stringify([method, question]))
+      .digest('base64url')
+    const known = this.#answers[this.#next]
+    if (known?.[0] === digest) {
+      this.#next++
+      return known[1]
+    }
+    this.#end = this.#endWith(method, capability, question, digest)
+    return undefined
+  }
+
+  #endWith(method: string, capability: string, question: Members, asked: string): InputRequired | RpcError {
+    const isUrl = question.mode === 'url'
+    const declared = this.#capabilities[capability]
+    if (!isObject(declared) || (isUrl && !isObject(declared.url))) {
+      const requiredCapabilities = { [capability]: isUrl ? { url: {} } : {} }
+      const message = `The plug-in has a question that needs the client's capability ${capability}`
+      return new RpcError(RPC_CODES.missingCapability, message, 400, { requiredCapabilities })
+    }
+    const answers = this.#answers.slice(0, this.#next)
+    if (answers.length >= MAX_ANSWERS)
+      return new RpcError(RPC_CODES.internalError, `The plug-in asks more than ${MAX_ANSWERS} questions`, 200)
+    const state: State = { answers, asked }
+    return new InputRequired({
+      resultType: 'input_required',
+      inputRequests: { [KEY]: { method, params: question } },
+      requestState: this.#states.seal(state, this.#binding),
+    })
+  }
+}
+
+/** The questions of a request; undefined if it cannot be answered with one. */
+export function questionsOf(request: Request, client: Client, states: RequestStates): Questions | undefined {
+  return ASKING_METHODS.has(request.method) ? new Questions(request, client, states) : undefined
+}
+
+function isKind(name: string): name is keyof typeof KINDS {
+  return Object.hasOwn(KINDS, name)
+}
+
+function paramsOf(text: string): unknown {
+  try {
+    return parseJson(Buffer.from(text)).value
+  } catch {
+    return undefined
+  }
+}
