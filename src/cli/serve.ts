@@ -8,6 +8,7 @@ import { mainModuleOf } from '../deploy/edits.ts'
 import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
 import type { OpenedFleet, OpeningFleet } from '../deploy/fleet/open-fleet.ts'
 import { planCommand } from '../deploy/plan.ts'
+import { onceMore } from '../deploy/processes/change.ts'
 import type { Processes } from '../deploy/processes/processes.ts'
 import { openDeployments, serveDeployments } from '../deploy/start.ts'
 import { openLog, type RecentLines } from '../observe/log/log.ts'
@@ -43,7 +44,8 @@ async function startServing(config: Config, host: Host): Promise<void> {
   const { deployments, server, log, processes, fleet } = await openServing(config, host)
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
-  const again = () => void deployments.apply(reload, 'SIGHUP').catch(() => undefined) // failures are already reported
+  const reloadBySignal = () => deployments.apply(reload, 'SIGHUP')
+  const again = () => void onceMore(reloadBySignal).catch(() => undefined) // failures are already reported
   const restart = processes && (() => processes.requestRestart('SIGUSR2'))
   host.signals.endWith(server, options, log, again, restart)
   if (wasReloadAsked()) again()

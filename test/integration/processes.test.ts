@@ -24,12 +24,18 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
   writeFileSync(file, JSON.stringify({ routes: [{ url: '/', plugin: guest('echo') }], ...server }))
   const log = openLog('silent')
   const here = startHere()
+  let now = 0
   let pass: (ms: number) => void = () => undefined
   const clock: Clock = {
     every(_ms, given) {
       pass = given
     },
-    sleep: () => new Promise(setImmediate),
+    // Pauses between starts are short; limits last as long as the test says.
+    async sleep(ms, signal) {
+      const end = now + ms
+      do await new Promise(setImmediate)
+      while (ms > 1_000 && now < end && !signal.aborted)
+    },
   }
   const processes = openProcesses({ count, log, secrets: () => [], start: here.start, clock, ...options })
   const around = { environment: {}, secrets: new Secrets(), commands: {} }
@@ -43,6 +49,7 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
     async seconds(count: number) {
       for (let second = 0; second < count; second++) {
         for (const process of here.started) process.giveSign()
+        now += 1_000
         pass(1_000)
         await turns()
       }
@@ -329,6 +336,43 @@ describe('a process that is silent', () => {
     await seconds(1)
     await until(() => started.length === 3 && states()[0] === 'serving')
   })
+})
+
+test('a change waits for the replacements of processes that were all silent', async () => {
+  const { deployments, started, seconds, states, says } = await serving(2)
+  const { make, modules } = await changeTo('upper')
+  for (const process of started) process.freeze()
+  await seconds(60)
+  expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
+  await until(() => states().every((state) => state === 'serving'))
+  expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
+})
+
+test('a change is refused if no process comes in 10 seconds', async () => {
+  const { deployments, started, behavior, seconds } = await serving(1)
+  behavior.start = () => new Promise(() => undefined)
+  started[0]?.end({ signal: 'SIGKILL' })
+  const { make, modules } = await changeTo('upper')
+  let error: unknown
+  deployments.apply(make, 'test', { modules }).catch((thrown) => {
+    error = thrown
+  })
+  while (!error) await seconds(1)
+  expect(error).toMatchObject({ code: 'WASM_SERVE_CHANGE_REFUSED' })
+})
+
+test('a restart that was requested by a signal is made again if a process ends meanwhile', async () => {
+  const { processes, started } = await serving(1)
+  const [first] = started
+  const prepare = first?.side.prepare
+  const ending = (...args: Parameters<ServingSide['prepare']>) => {
+    const preparing = prepare?.(...args)
+    first?.end({ signal: 'SIGKILL' })
+    return preparing
+  }
+  Object.assign(first?.side ?? {}, { prepare: ending })
+  processes.requestRestart('test')
+  await until(() => processes.list[0]?.pid === 3)
 })
 
 test('time in which the primary was stopped is no silence of its processes', async () => {

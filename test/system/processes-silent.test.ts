@@ -144,13 +144,21 @@ describe('a stopped process', () => {
     expect(server.lines('a serving process was lost').length).toBeGreaterThan(0)
   })
 
-  test('during a reload, with all others', async () => {
-    const server = await startThree()
+  test.each(['SIGHUP', 'SIGUSR2'] as const)('with all others does not make a %s vain', async (name) => {
+    const cwd = temporaryFolder()
+    const write = (plugin: string) =>
+      writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify({ routes: [{ url: '/', plugin }] }))
+    write(guest('echo'))
+    const server = await startProcesses(['--processes', '2', '--grace-ms', '1000'], {}, cwd)
     const before = server.pids()
+    write(guest('upper'))
     signal(before, 'SIGSTOP')
-    server.kill('SIGHUP')
-    await until(() => areGone(before) && server.lines('a serving process was started').length === 3)
-    expect(await server.answers(6)).toEqual(['abc'])
+    server.kill(name)
+    await until(() => server.lines('changed').length === 1)
+    const client = await open(Number(new URL(server.url).port))
+    client.send(post('abc'))
+    expect(String((await client.answer())?.body)).toBe('ABC')
+    await until(() => areGone(before))
   })
 
   test('that drains for a restart ends, and the restart goes on', async () => {

@@ -63,3 +63,13 @@ export class Change {
     return [...this.#processes].map((process) => this.#silence.wait(process, work(process)))
   }
 }
+
+/** Makes a change that was requested by a signal, which has no answer: again if a process ended meanwhile. */
+export async function onceMore<Result>(change: () => Promise<Result>): Promise<Result> {
+  try {
+    return await change()
+  } catch (error) {
+    if (error instanceof ProcessEndedError) return change()
+    throw error
+  }
+}

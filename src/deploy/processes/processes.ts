@@ -16,7 +16,7 @@ import type { Configuration } from '../desired-state.ts'
 import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
 import type { PreparedRoutes, ServedState } from '../serving-side.ts'
 import { changeServer } from '../start.ts'
-import { Change } from './change.ts'
+import { Change, onceMore } from './change.ts'
 import { type Clock, realClock } from './clock.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
@@ -38,6 +38,9 @@ const LATE_QUIET_MS = 500
 
 /** How long after `drainMs` and `graceMs` processes are killed. */
 const LATE_END_MS = 1_200
+
+/** How long a change waits for a process, if none serves. */
+const JOIN_MS = 10_000
 
 /** How long a process may take to send its log lines. */
 const LINES_MS = 300
@@ -117,6 +120,8 @@ class LiveProcesses implements Processes, SlotOwner {
   #tls: TlsSettings | undefined
   /** The change that is being prepared. Processes that start meanwhile join after it. */
   #change: Change | undefined
+  /** Called when a process has joined. */
+  #onJoin: () => void = () => undefined
   /** Fetch the modules of the state, and of the one being prepared. */
   #modules: OpenablePlan['module'][] = []
   /** While processes are being replaced. */
@@ -268,7 +273,7 @@ class LiveProcesses implements Processes, SlotOwner {
     const restart = async () => {
       while (this.#swapping) await this.#swapping
       this.#isRestartRequested = false
-      if (!this.ending.aborted) await this.restart(reason)
+      if (!this.ending.aborted) await onceMore(() => this.restart(reason))
     }
     restart().catch((error) => this.log.error(errorFields(error), 'the serving processes were not restarted'))
   }
@@ -305,6 +310,7 @@ class LiveProcesses implements Processes, SlotOwner {
     // In the same step, so that no change comes between.
     join()
     this.#listener?.add(process)
+    this.#onJoin()
   }
 
   dismiss(process: ServingProcess): void {
@@ -361,18 +367,36 @@ class LiveProcesses implements Processes, SlotOwner {
     }
   }
 
-  /** The processes that serve and answer. Those that stay silent are killed, and their replacements have the new state. */
+  /**
+   * The processes that serve and answer. Those that stay silent are killed, and their replacements have the new state. If
+   * none is left, the next one is waited for.
+   */
   async #present(): Promise<readonly ServingProcess[]> {
     const called = new Set<ServingProcess>()
     const call = (process: ServingProcess) => {
       called.add(process)
       return this.silence.wait(process, process.side.status())
     }
+    let mayWait = true
     for (;;) {
-      const more = this.#serving().filter((process) => !called.has(process)) // some may have joined meanwhile
-      if (more.length === 0) return this.#serving()
-      await Promise.allSettled(more.map(call))
+      const all = this.#serving()
+      const more = all.filter((process) => !called.has(process)) // some may have joined meanwhile
+      if (more.length > 0) await Promise.allSettled(more.map(call))
+      else if (all.length > 0 || !mayWait) return all
+      else mayWait = await this.#nextJoins()
     }
+  }
+
+  /** Waits until a process joins. @returns false if none has. */
+  async #nextJoins(): Promise<boolean> {
+    const stop = new AbortController()
+    const joins = new Promise<boolean>((resolve) => {
+      this.#onJoin = () => resolve(true)
+    })
+    const late = this.clock.sleep(JOIN_MS, AbortSignal.any([stop.signal, this.ending])).then(() => false)
+    const hasJoined = await Promise.race([joins, late])
+    stop.abort()
+    return hasJoined
   }
 
   #share(routes: PreparedRoutes['routes'], revision: number): ServedRoute[] {
