@@ -22,6 +22,7 @@ import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
 import { QuietPhase } from './quiet-phase.ts'
+import { RollCall } from './roll-call.ts'
 import {
   type PrimaryServices,
   type ServingProcess,
@@ -32,15 +33,13 @@ import { sharedRoute } from './shared-route.ts'
 import { Silence } from './silence.ts'
 import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
 import { StartOptions } from './start-options.ts'
+import { Swaps } from './swaps.ts'
 
 /** How long after `drainMs` the listener closes even if a process is not ready for that. */
 const LATE_QUIET_MS = 500
 
 /** How long after `drainMs` and `graceMs` processes are killed. */
 const LATE_END_MS = 1_200
-
-/** How long a change waits for a process, if none serves. */
-const JOIN_MS = 10_000
 
 /** How long a process may take to send its log lines. */
 const LINES_MS = 300
@@ -106,6 +105,7 @@ class LiveProcesses implements Processes, SlotOwner {
   readonly #all = new Set<ServingProcess>()
   readonly #startOptions = new StartOptions()
   readonly #app = openForwardingApp((request) => this.#anyServing().call(request))
+  readonly #rollCall: RollCall
   readonly #services: PrimaryServices
   readonly #start: StartProcess
   readonly #memoryMax: number | undefined
@@ -120,13 +120,9 @@ class LiveProcesses implements Processes, SlotOwner {
   #tls: TlsSettings | undefined
   /** The change that is being prepared. Processes that start meanwhile join after it. */
   #change: Change | undefined
-  /** Called when a process has joined. */
-  #onJoin: () => void = () => undefined
   /** Fetch the modules of the state, and of the one being prepared. */
   #modules: OpenablePlan['module'][] = []
-  /** While processes are being replaced. */
-  #swapping: Promise<void> | undefined
-  #isRestartRequested = false
+  readonly #swaps = new Swaps()
   /** After a failure, when a process may be replaced because of its memory. */
   #nextSwapAt = 0
   #deployments: Deployments | undefined
@@ -152,6 +148,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#memoryMax = memoryMax
     this.#meters = meters && new ProcessMeters(meters, () => this.#heard())
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
+    this.#rollCall = new RollCall(() => this.#serving(), this.silence, clock)
     this.#services = {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
       stateSecret: randomBytes(32).toString('base64url'),
@@ -262,20 +259,18 @@ class LiveProcesses implements Processes, SlotOwner {
 
   async restart(reason: string): Promise<void> {
     const deployments = this.#deployments
-    if (!deployments || this.#swapping) throw new ChangeRefusedError('processes are being replaced')
-    await this.#swap(() => this.#restart(deployments, reason))
+    if (!deployments || this.#swaps.isRunning) throw new ChangeRefusedError('processes are being replaced')
+    await this.#swaps.run(() => this.#restart(deployments, reason))
     this.log.info({ reason, processes: this.#slots.length }, 'all serving processes were replaced')
   }
 
   requestRestart(reason: string): void {
-    if (this.#isRestartRequested) return
-    this.#isRestartRequested = true
     const restart = async () => {
-      while (this.#swapping) await this.#swapping
-      this.#isRestartRequested = false
       if (!this.ending.aborted) await onceMore(() => this.restart(reason))
     }
-    restart().catch((error) => this.log.error(errorFields(error), 'the serving processes were not restarted'))
+    this.#swaps
+      .request(restart)
+      .catch((error) => this.log.error(errorFields(error), 'the serving processes were not restarted'))
   }
 
   start(number: number): ServingProcess {
@@ -310,7 +305,7 @@ class LiveProcesses implements Processes, SlotOwner {
     // In the same step, so that no change comes between.
     join()
     this.#listener?.add(process)
-    this.#onJoin()
+    this.#rollCall.join()
   }
 
   dismiss(process: ServingProcess): void {
@@ -337,7 +332,7 @@ class LiveProcesses implements Processes, SlotOwner {
 
   /** By all that are not silent, or by none. */
   async #prepare(state: ServedState, { module }: OpenablePlan, reason: string, asked?: AbortSignal) {
-    const processes = await unlessAborted(this.#present(), asked)
+    const processes = await unlessAborted(this.#rollCall.present(this.ending), asked)
     if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
     for (const process of processes) process.mask(this.#services.secrets())
     this.#modules = [...this.#modules.slice(0, 1), module]
@@ -367,38 +362,6 @@ class LiveProcesses implements Processes, SlotOwner {
     }
   }
 
-  /**
-   * The processes that serve and answer. Those that stay silent are killed, and their replacements have the new state. If
-   * none is left, the next one is waited for.
-   */
-  async #present(): Promise<readonly ServingProcess[]> {
-    const called = new Set<ServingProcess>()
-    const call = (process: ServingProcess) => {
-      called.add(process)
-      return this.silence.wait(process, process.side.status())
-    }
-    let mayWait = true
-    for (;;) {
-      const all = this.#serving()
-      const more = all.filter((process) => !called.has(process)) // some may have joined meanwhile
-      if (more.length > 0) await Promise.allSettled(more.map(call))
-      else if (all.length > 0 || !mayWait) return all
-      else mayWait = await this.#nextJoins()
-    }
-  }
-
-  /** Waits until a process joins. @returns false if none has. */
-  async #nextJoins(): Promise<boolean> {
-    const stop = new AbortController()
-    const joins = new Promise<boolean>((resolve) => {
-      this.#onJoin = () => resolve(true)
-    })
-    const late = this.clock.sleep(JOIN_MS, AbortSignal.any([stop.signal, this.ending])).then(() => false)
-    const hasJoined = await Promise.race([joins, late])
-    stop.abort()
-    return hasJoined
-  }
-
   #share(routes: PreparedRoutes['routes'], revision: number): ServedRoute[] {
     const reports = () => this.#serving()
     return routes.map((route, index) => sharedRoute(route, index, revision, reports))
@@ -421,31 +384,19 @@ class LiveProcesses implements Processes, SlotOwner {
 
   #lookAtMemory({ number }: ServingProcess): void {
     const slot = this.#slots[number - 1]
-    const isPaused = this.#swapping || performance.now() < this.#nextSwapAt
+    const isPaused = this.#swaps.isRunning || performance.now() < this.#nextSwapAt
     if (this.#memoryMax === undefined || isPaused || !slot?.isAbove(this.#memoryMax)) return
     const { memoryBytes } = slot.info
     this.log.warn(
       { process: number, memoryBytes, memoryMax: this.#memoryMax },
       'a serving process is too large',
     )
-    this.#swap(() => slot.swap('memory')).catch((error) => {
-      this.#nextSwapAt = performance.now() + this.failures.add()
-      this.log.error({ process: number, ...errorFields(error) }, 'a serving process could not be replaced')
-    })
-  }
-
-  /** Replaces processes: only one at a time, so that the others serve. */
-  async #swap(replace: () => Promise<void>): Promise<void> {
-    let end: () => void = () => undefined
-    this.#swapping = new Promise((resolve) => {
-      end = resolve
-    })
-    try {
-      await replace()
-    } finally {
-      this.#swapping = undefined
-      end()
-    }
+    this.#swaps
+      .run(() => slot.swap('memory'))
+      .catch((error) => {
+        this.#nextSwapAt = performance.now() + this.failures.add()
+        this.log.error({ process: number, ...errorFields(error) }, 'a serving process could not be replaced')
+      })
   }
 
   async #restart(deployments: Deployments, reason: string): Promise<void> {
