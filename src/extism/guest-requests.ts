@@ -107,13 +107,17 @@ function expandBraces(pattern: string): string[] {
   const done: string[] = []
   const left = [pattern]
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
-    const [all, before = '', inner = '', after = ''] = /^(.*?)\{([^{}]*,[^{}]*)\}(.*)$/s.exec(next) ?? []
-    if (all === undefined) done.push(next)
-    else left.push(...inner.split(',').map((each) => `${before}${each}${after}`))
+    const choice = [...next.matchAll(/\{([^{}]*)\}/g)].find(([braces]) => braces.includes(','))
+    if (!choice) done.push(next)
+    else left.push(...(choice[1] ?? '').split(',').map((each) => replaceAt(next, choice, each)))
     if (done.length + left.length > MAX_EXPANDED)
       throw new Error(`allowedHosts: "${pattern}" has too many choices`)
   }
   return done
+}
+
+function replaceAt(text: string, { 0: found, index }: RegExpExecArray, by: string): string {
+  return text.slice(0, index) + by + text.slice(index + found.length)
 }
 
 /** As in shells, a wildcard at the start matches no dot. */

@@ -1,3 +1,4 @@
+import { trimEnds } from '../platform/text.ts'
 import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
@@ -112,14 +113,7 @@ function mismatch(problem: string): RpcError {
 /** A header of a request. A repeated one, which Node.js joins with a comma, is a value that does not match. */
 export function headerOf(headers: RequestHeaders, name: string): string | undefined {
   const value = headers?.[name]
-  if (typeof value !== 'string') return undefined
-  return isSpace(value.charCodeAt(0)) || isSpace(value.charCodeAt(value.length - 1))
-    ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '')
-    : value
-}
-
-function isSpace(code: number): boolean {
-  return code === 0x20 || code === 0x09
+  return typeof value === 'string' ? trimEnds(value, ' \t') : undefined
 }
 
 /**

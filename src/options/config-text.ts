@@ -112,7 +112,7 @@ class ConfigTextReader {
   }
 
   #refuseOtherThanJson(): void {
-    const parsed = parseJson(this.#text)
+    const parsed = parseJson(this.#text, Number.POSITIVE_INFINITY) // `#value` has a limit of its own
     if ('mistake' in parsed) this.#end(parsed.mistake, `it is not JSON: ${parsed.mistake.reason}`)
   }
 
@@ -207,7 +207,8 @@ function insides(token: CST.Token): CST.Token[] {
 /** Within a YAML map, the braces of a variable would begin a map. */
 function hintFor(text: string, offset: number): string {
   const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
-  return /[{[,].*[^"']\$\{/.test(line) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
+  const inside = line.slice(line.search(/[{[,]|$/) + 1)
+  return /[^"']\$\{/.test(inside) ? ` (within { } or [ ], put quotes around "\${NAME}")` : ''
 }
 
 /** A text after the substitution of its variables. */
@@ -253,5 +254,5 @@ export function hasVariables(text: string): boolean {
   return text.includes('${')
 }
 
-/** `$${`; or `${` followed by a valid variable, or by anything else, which is an error. */
-const VARIABLE = /(\$\$\{)|\$\{(?:([A-Za-z_]\w*)(?::-([^}]*))?\})?/g
+/** `$${`; or `${` followed by a valid variable, or by anything else, which is an error. A default has no `${`. */
+const VARIABLE = /(\$\$\{)|\$\{(?:([A-Za-z_]\w*)(?::-((?:[^}$]|\$+[^{}$])*\$*))?\})?/g

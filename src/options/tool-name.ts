@@ -1,3 +1,5 @@
+import { trimEnds } from '../platform/text.ts'
+
 /** Maximum characters of a tool's name. (MCP) */
 const MAX_NAME = 128
 
@@ -12,10 +14,7 @@ export function toolName({ tool, url }: ToolPlace, functionName: string): string
 
 /** Clients accept letters, digits, `_`, `-` and `.` only. */
 function nameFrom(text: string): string {
-  return text
-    .replaceAll(/[^A-Za-z0-9_.-]+/g, '_')
-    .replaceAll(/^_+|_+$/g, '')
-    .slice(0, MAX_NAME)
+  return trimEnds(text.replaceAll(/[^A-Za-z0-9_.-]+/g, '_'), '_').slice(0, MAX_NAME)
 }
 
 /** A route as far as the name of its tool depends on it. */

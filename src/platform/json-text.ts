@@ -13,11 +13,18 @@ export interface JsonMistake {
  */
 const MAX_DEPTH = 256
 
-/** Parses JSON. A syntax error is returned as data with its position, which some of V8's messages lack. So is too deep a nesting. */
-export function parseJson(text: string): { readonly value: unknown } | { readonly mistake: JsonMistake } {
-  const { deepAt } = measure(text)
+/**
+ * Parses JSON. A syntax error is returned as data with its position, which some of V8's messages lack. So is too deep a nesting.
+ *
+ * @param maxDepth - Of lists and objects.
+ */
+export function parseJson(
+  text: string,
+  maxDepth: number = MAX_DEPTH,
+): { readonly value: unknown } | { readonly mistake: JsonMistake } {
+  const { deepAt } = measure(text, maxDepth)
   if (deepAt !== undefined)
-    return { mistake: mistakeAt(text, deepAt, `it is nested more than ${MAX_DEPTH} levels deep`) }
+    return { mistake: mistakeAt(text, deepAt, `it is nested more than ${maxDepth} levels deep`) }
   try {
     return { value: JSON.parse(text) }
   } catch {
@@ -37,11 +44,14 @@ export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
 
 /** Whether an object has a key twice. @param value - Of the text. */
 export function hasKeyTwice(value: unknown, text: string): boolean {
-  return membersOf(value) !== measure(text).members
+  return membersOf(value) !== measure(text, MAX_DEPTH).members
 }
 
 /** The offset at which a text is too deep, and its number of members of objects, if it is JSON. */
-function measure(text: string): { readonly deepAt: number | undefined; readonly members: number } {
+function measure(
+  text: string,
+  maxDepth: number,
+): { readonly deepAt: number | undefined; readonly members: number } {
   let depth = 0
   let members = 0
   for (let at = 0; at < text.length; at++) {
@@ -54,7 +64,7 @@ function measure(text: string): { readonly deepAt: number | undefined; readonly 
         break
       case '[':
       case '{':
-        if (++depth > MAX_DEPTH) return { deepAt: at, members }
+        if (++depth > maxDepth) return { deepAt: at, members }
         break
       case ']':
       case '}':

@@ -69,8 +69,8 @@ class Parser {
   #repeated(part: Part): Part {
     const quantifier = this.#take(/(?:[*+?]|\{\d+(?:,\d*)?\})\??/y)
     if (quantifier === undefined) return part
-    const [, least = '', comma, most = ''] = /^\{(\d+)(,?)(\d*)\}/.exec(quantifier) ?? []
-    if (comma === undefined)
+    const [, least, comma = '', most = ''] = /^\{(\d+)(?:(,)(\d*))?\}/.exec(quantifier) ?? []
+    if (least === undefined)
       return {
         ...{ kind: 'repeat', part, min: quantifier.startsWith('+') ? 1 : 0 },
         max: quantifier.startsWith('?') ? 1 : Number.POSITIVE_INFINITY,

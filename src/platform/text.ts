@@ -66,6 +66,15 @@ export function fitsParts(text: string, [first = '', ...others]: readonly string
   return at + last.length <= text.length && text.endsWith(last)
 }
 
+/** A text without these characters at its ends. A pattern such as `/ +$/` takes time that grows with the square of the length. */
+export function trimEnds(text: string, characters: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && characters.includes(text.charAt(start))) start++
+  while (end > start && characters.includes(text.charAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
 /** Whether a name and a text can be sent as a header; Node's own check puts the value, maybe secret, into its error. */
 export function isHeader(name: string, value: string): boolean {
   return name.length < 256 && /^[\w!#$%&'*+.^`|~-]+$/.test(name) && isHeaderValue(value)

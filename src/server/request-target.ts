@@ -40,7 +40,7 @@ function isHostName(name: string | undefined): boolean {
 }
 
 /** The authority, and the rest. */
-const WHOLE_URL = /^https?:\/\/([^/?#]*)(.*)$/i
+const WHOLE_URL = /^https?:\/\/([^/?#]*)(.*)/i
 
 function readTarget(request: IncomingMessage): string | undefined {
   const { url = '', method, headers, rawHeaders } = request

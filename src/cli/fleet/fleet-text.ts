@@ -103,7 +103,8 @@ function shortDigests(text: string): string {
 }
 
 function oneLine(text: string): string {
-  return printable(text.replaceAll(/\s*\n\s*/g, ' '))
+  const lines = text.split('\n').map((line) => line.trim())
+  return printable(lines.filter((line) => line !== '').join(' '))
 }
 
 function timeOf(ms: number): string {

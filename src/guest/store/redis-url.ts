@@ -22,7 +22,7 @@ export function parseSentinelUrl(text: string): SentinelUrl | undefined {
     const { hostname, port } = new URL(`redis://${each}`)
     return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? SENTINEL_PORT : Number(port) }
   })
-  const [, username = '', password = ''] = /^([^:]*):?(.*)$/.exec(login ?? '')?.map(decoded) ?? []
+  const [, username = '', password = ''] = /^([^:]*)(?::|$)(.*)$/.exec(login ?? '')?.map(decoded) ?? []
   return {
     isTls: scheme === 'rediss',
     login: login ? { username: username || 'default', password } : undefined,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
 import { parseJson } from '../../platform/json-text.ts'
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
-import { isHeaderValue } from '../../platform/text.ts'
+import { isHeaderValue, trimEnds } from '../../platform/text.ts'
 import { isObject } from './answer.ts'
 import { askHelper } from './credential-helper.ts'
 
@@ -131,7 +131,7 @@ function decodeAuth(auth: string, source: string): Credentials {
   const [, username, password] = /^([^:]*):(.*)$/s.exec(Buffer.from(auth, 'base64').toString()) ?? []
   if (username === undefined || password === undefined)
     throw new CredentialsInvalidError(source, 'an "auth" is not USER:PASSWORD in base64')
-  return { kind: 'password', username, password: password.replace(/\0+$/, '') }
+  return { kind: 'password', username, password: trimEnds(password, '\0') }
 }
 
 function isText(value: unknown): value is string {

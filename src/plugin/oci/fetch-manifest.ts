@@ -56,7 +56,7 @@ export async function readManifest({ reference }: Operation, response: HttpRespo
 
 /** The media type of a response, without parameters. */
 export function contentType({ headers }: HttpResponse): string {
-  return (headers.get('content-type') ?? '').replace(/;.*$/s, '').trim().toLowerCase()
+  return (headers.get('content-type') ?? '').replace(/;.*/s, '').trim().toLowerCase()
 }
 
 /** The digest as in a descriptor. */

@@ -1,3 +1,4 @@
+import { trimEnds } from '../../platform/text.ts'
 import { UnpackError } from './unpack.ts'
 
 /** An entry of an archive. */
@@ -145,7 +146,7 @@ function checkSum(header: Uint8Array): void {
 /** Octal digits; or, for large numbers of GNU, the highest bit and a binary number. */
 function readNumber(field: Uint8Array): number {
   const [first = 0, ...rest] = field
-  if (first < 0x80) return parseSize(latin1(field).replace(/^[ \0]+|[ \0]+$/g, ''), 8)
+  if (first < 0x80) return parseSize(trimEnds(latin1(field), ' \0'), 8)
   const size = rest.reduce((value, byte) => value * 256 + byte, first & 0x7f)
   if (!Number.isSafeInteger(size)) throw new UnpackError('a size is negative or too large')
   return size

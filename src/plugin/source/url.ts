@@ -147,5 +147,7 @@ function withoutPin(source: string): string {
 
 /** A reference of a registry without tag and digest, which follow the last slash. */
 function withoutTag(reference: string): string {
-  return reference.replace(/[:@][^/]*$/, '')
+  const name = reference.lastIndexOf('/') + 1
+  const end = reference.slice(name).search(/[:@]|$/)
+  return reference.slice(0, name + end)
 }
