@@ -10,7 +10,7 @@ import { sendBody } from '../route/error-response.ts'
  */
 export class Answer {
   readonly #reply: FastifyReply
-  readonly #isDirect: boolean
+  #isDirect: boolean
   #isStream = false
 
   /** @param isDirect - Whether no hook reads the answer: then it need not pass through Fastify. */
@@ -35,6 +35,7 @@ export class Answer {
 
   /** Adds a header. It has no effect after a notification. */
   header(name: string, value: string): void {
+    this.#isDirect = false
     this.#reply.header(name, value)
   }
 
@@ -80,6 +81,13 @@ export class Answer {
     reply.code(status).header('content-type', JSON_TYPE)
     if (status === 200) reply.send(message)
     else sendBody(Buffer.from(message), reply) // the client may still be sending its body
+  }
+
+  /** Ends without a message: the client has cancelled its request, and waits for none. */
+  endWithout(): void {
+    if (this.#isCut) return
+    if (!this.#isStream) this.#begin()
+    this.#reply.raw.end()
   }
 
   /** Accepts messages that have no answer. */

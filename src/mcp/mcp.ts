@@ -18,10 +18,11 @@ import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
 import { ClientRates } from './rate-limit.ts'
 import { newStateSecret, RequestStates } from './request-state.ts'
+import { RunningRequests } from './running-requests.ts'
 import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
 import { openTool, type Tool } from './tool.ts'
 
-export { ListChanges, newStateSecret }
+export { ListChanges, newStateSecret, RunningRequests }
 
 /** The options of the endpoint. */
 export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
@@ -41,6 +42,8 @@ export interface McpHost {
   readonly counter?: RateCounter
   /** Seals states, unless the options have a secret. Default: a new one. */
   readonly stateSecret?: string
+  /** Requests that clients may cancel. Default: those of this endpoint. */
+  readonly running?: RunningRequests
 }
 
 /**
@@ -55,7 +58,14 @@ export async function addMcp(
   app: FastifyInstance,
   options: McpOptions,
   routes: readonly CallableRoute[],
-  { isUnwatched, apiKeys, changes, counter = new RateCounts(), stateSecret = newStateSecret() }: McpHost,
+  {
+    isUnwatched,
+    apiKeys,
+    changes,
+    counter = new RateCounts(),
+    stateSecret = newStateSecret(),
+    running = new RunningRequests(),
+  }: McpHost,
 ): Promise<ListVersions> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
@@ -88,7 +98,7 @@ export async function addMcp(
   addEndpoint(
     app,
     { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
-    { methods, access, rates, changes, audit, states },
+    { methods, access, rates, changes, audit, states, running },
   )
   if (isFound) {
     const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]

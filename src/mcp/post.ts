@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { RateLimitedError } from '../errors/errors.ts'
 import { type JsonText, jsonAt, jsonElements } from '../platform/json-parts.ts'
@@ -12,7 +13,9 @@ import {
   errorMessage,
   idOf,
   isObject,
+  isRequestId,
   type Members,
+  type Message,
   parseJson,
   type Request,
   type RequestId,
@@ -28,6 +31,7 @@ import { type Questions, questionsOf } from './questions.ts'
 import type { ClientRates, RateLimit } from './rate-limit.ts'
 import type { RequestStates } from './request-state.ts'
 import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
+import type { Cancellable, RequestName, RunningRequests } from './running-requests.ts'
 import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
 /** Messages of a batch. */
@@ -41,6 +45,7 @@ export interface McpService {
   readonly rates: ClientRates | undefined
   /** undefined: the lists do not change. */
   readonly changes: ListChanges | undefined
+  readonly running: RunningRequests
   /** Seals what clients send back with their answers. */
   readonly states: RequestStates
   /** undefined: no lines. */
@@ -65,6 +70,7 @@ export async function answerPost(
     value = read.value
     if (Array.isArray(value)) return await answerBatch(value, read.text, post)
     const message = readMessage(read)
+    if (message.kind === 'notification') cancelBy(message, post)
     if (message.kind !== 'request') return answer.accept()
     const { id, params, method } = message
     if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
@@ -72,7 +78,10 @@ export async function answerPost(
       const { client } = grant
       return changes.listen({ id, params, client, lists, serverInfo: methods.serverInfo }, answer)
     }
-    answer.end(200, await answerRequest(message, post, false))
+    const text = await answerRequest(message, post, false)
+    if (text === undefined) return answer.endWithout()
+    if (method === 'initialize') answer.header(SESSION_HEADER, randomUUID())
+    answer.end(200, text)
   } catch (error) {
     endWithError(error, idOf(value), request, answer)
   }
@@ -111,17 +120,19 @@ function refuseBeyond({ max, timeWindowMs }: RateLimit, { current, ttl }: RateCo
 
 /**
  * @param isBatched - The answer of a batch is one array: it has no notifications.
- * @returns the answer.
+ * @returns the answer; undefined if the client has cancelled the request.
  * @throws {@link RpcError}
  */
-async function answerRequest(message: Request, post: Post, isBatched: boolean): Promise<string> {
-  const { request, methods, audit, grant } = post
+async function answerRequest(message: Request, post: Post, isBatched: boolean): Promise<string | undefined> {
+  const { request, methods, audit, grant, running } = post
   try {
     const revision = revisionOf(message, request.headers)
     if (isBatched && (revision.isModern || message.method === 'initialize'))
       throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
-    const result = await methods.answer(message, new PostExchange(message, revision, post, !isBatched))
-    return resultMessage(message.id, result)
+    const exchange = new PostExchange(message, revision, post, !isBatched)
+    const forget = running.add(nameOf(message.id, post), exchange)
+    const result = await methods.answer(message, exchange).finally(forget)
+    return exchange.isCancelled ? undefined : resultMessage(message.id, result)
   } catch (error) {
     const failure = rpcErrorOf(error, request)
     audit?.refused({ message, client: grant.client, request }, failure)
@@ -129,8 +140,22 @@ async function answerRequest(message: Request, post: Post, isBatched: boolean): 
   }
 }
 
+/** The header of a session, which is the same in all requests of a client that began with `initialize`. */
+const SESSION_HEADER = 'mcp-session-id'
+
+function nameOf(id: RequestId, { request, grant }: Post): RequestName {
+  const { [SESSION_HEADER]: session } = request.headers
+  return { id, client: grant.client, session: typeof session === 'string' ? session : undefined }
+}
+
+function cancelBy({ method, params }: Extract<Message, { kind: 'notification' }>, post: Post): void {
+  const { requestId } = params
+  if (method === 'notifications/cancelled' && isRequestId(requestId))
+    post.running.cancel(nameOf(requestId, post))
+}
+
 /** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
-class PostExchange implements Exchange, RouteCaller {
+class PostExchange implements Exchange, RouteCaller, Cancellable {
   readonly id: RequestId
   readonly revision: Revision
   readonly headers: RequestHeaders
@@ -141,6 +166,7 @@ class PostExchange implements Exchange, RouteCaller {
   readonly log: RouteCaller['log']
   readonly #answer: Answer
   readonly #mayNotify: boolean
+  #isCancelled = false
   readonly #text: string
 
   /** @param mayNotify - Not in a batch: its answer is one array. */
@@ -169,7 +195,15 @@ class PostExchange implements Exchange, RouteCaller {
   }
 
   get isGone(): boolean {
-    return this.#answer.isGone
+    return this.#isCancelled || this.#answer.isGone
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
+  }
+
+  cancel(): void {
+    this.#isCancelled = true
   }
 
   notify(method: string, params: object): void {

@@ -103,6 +103,7 @@ const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
       'authorizationServers',
       'audit',
       'redactArguments',
+      'stateSecret',
       'rateLimit',
     ].map((part) => `mcp.${part}`),
     ...['keyPrefix', 'history', 'moduleMax', 'allow'].map((part) => `fleet.${part}`),

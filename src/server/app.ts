@@ -2,6 +2,7 @@ import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
 import type { ListChanges } from '../mcp/list-changes.ts'
+import type { RunningRequests } from '../mcp/running-requests.ts'
 import { openAccessLog } from '../observe/log/access-log.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
@@ -114,16 +115,18 @@ export async function createApp(
       }
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
-        const { addMcp, ListChanges, newStateSecret } = await import('../mcp/mcp.ts') // loaded on demand
-        const changes = streams.changes ?? new ListChanges()
+        const { addMcp, ...kept } = await import('../mcp/mcp.ts') // loaded on demand
+        const changes = streams.changes ?? new kept.ListChanges()
         streams.changes = changes
-        streams.stateSecret ??= newStateSecret()
+        streams.stateSecret ??= kept.newStateSecret()
+        streams.running ??= new kept.RunningRequests()
         const versions = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
           apiKeys: options.apiKeys,
           changes,
           counter,
           stateSecret: streams.stateSecret,
+          running: streams.running,
         })
         changes.begin(versions)
         lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
@@ -194,6 +197,7 @@ export function lifeOf(app: FastifyInstance): Life | undefined {
 /** What the MCP endpoints of successive apps share. */
 export interface KeptStreams {
   changes?: ListChanges
+  running?: RunningRequests
   /** Shared by the processes of a server. */
   stateSecret?: string | undefined
 }

@@ -79,7 +79,7 @@ test('a list says how long it may be kept, and every result who made it', async 
   })
 })
 
-test('the revisions of 2025 are served without sessions', async () => {
+test('the revisions of 2025 are served, and the server keeps no sessions', async () => {
   const user = await serveMcp([inline('/a', 'echo')])
   const asked = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'a', version: '1' } }
   const { body, headers } = await user.send({ jsonrpc: '2.0', id: 'x', method: 'initialize', params: asked })
@@ -87,7 +87,7 @@ test('the revisions of 2025 are served without sessions', async () => {
     id: 'x',
     result: { protocolVersion: '2025-06-18', serverInfo: { name: 'wasm-serve' } },
   })
-  expect(headers.get('mcp-session-id')).toBeNull()
+  expect(headers.get('mcp-session-id')).toMatch(/^[\da-f-]{36}$/) // a name by which a client may cancel
   expect((await user.send({ jsonrpc: '2.0', method: 'notifications/initialized' })).status).toBe(202)
   expect((await user.legacy('ping')).body.result).toEqual({})
   const called = await user.legacy('tools/call', { name: 'a', arguments: { input: 'abc' } })
@@ -401,6 +401,28 @@ test('a client that disconnects ends its guest, and not the others', async () =>
   const begun = performance.now()
   expect(await waiting).toMatchObject({ content: [{ text: 'next' }] })
   expect(performance.now() - begun).toBeLessThan(10_000)
+})
+
+test.each([
+  [{}],
+  [{ 'mcp-session-id': 'a' }],
+])('a message cancels the request that it names with %j', async (session) => {
+  const user = await serveMcp([{ url: '/moody', plugin: guest('moody'), timeoutMs: 20_000, workers: 1 }])
+  const headers = { 'mcp-protocol-version': '2025-11-25', ...session }
+  const params = { name: 'moody', arguments: { input: 'G' } } // it runs for ever
+  const running = user.send({ jsonrpc: '2.0', id: 'job', method: 'tools/call', params }, headers)
+  const waiting = user.call('moody', { input: 'next' })
+  let isOver = false
+  void running.then(() => {
+    isOver = true
+  })
+  const cancel = (requestId: unknown, more = headers) =>
+    user.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }, more)
+  expect((await cancel('other')).status).toBe(202)
+  expect((await cancel('job', { ...headers, 'mcp-session-id': 'b' })).status).toBe(202)
+  while (!isOver) await cancel('job')
+  expect(await running).toMatchObject({ status: 200, body: {}, events: [] })
+  expect(await waiting).toMatchObject({ content: [{ text: 'next' }] })
 })
 
 test('with toolsOnly the tools are not at their URLs, and pass their smoke requests', async () => {

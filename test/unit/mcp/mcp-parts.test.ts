@@ -8,6 +8,7 @@ import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
 import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
 import { decodeHeader } from '../../../src/mcp/revisions.ts'
+import { RunningRequests } from '../../../src/mcp/running-requests.ts'
 import { compileSchema } from '../../../src/mcp/schema.ts'
 import { read, SHAPES } from '../../../src/mcp/shapes.ts'
 import { resultOf } from '../../../src/mcp/tool-result.ts'
@@ -175,6 +176,27 @@ test('a pattern with many stars is compared in one pass', () => {
     'xyxy',
   ]
   expect(names.map((name) => grant.allows(name))).toEqual([false, true, false, true, false, true, false])
+})
+
+test('a request is cancelled by its own client and session, and not if others have its name', () => {
+  const running = new RunningRequests()
+  const cancelled: string[] = []
+  const name = (ip: string, session?: string) => ({ client: clientOf({ ip } as never, []), session, id: 1 })
+  const add = (...[ip, session]: Parameters<typeof name>) =>
+    running.add(name(ip, session), { cancel: () => cancelled.push(`${ip} ${session}`) })
+  add('192.0.2.1', 'a')
+  add('192.0.2.1', 'b')
+  const forgets = [add('192.0.2.1'), add('192.0.2.1')]
+  running.cancel(name('192.0.2.2', 'a'))
+  running.cancel(name('192.0.2.1', 'c'))
+  running.cancel(name('192.0.2.1'))
+  expect(cancelled).toEqual([])
+  running.cancel(name('192.0.2.1', 'b'))
+  forgets[0]?.()
+  running.cancel(name('192.0.2.1'))
+  forgets[1]?.()
+  running.cancel(name('192.0.2.1'))
+  expect(cancelled).toEqual(['192.0.2.1 b', '192.0.2.1 undefined'])
 })
 
 test('streams of addresses do not use up those of clients with a key', () => {
