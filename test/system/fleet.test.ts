@@ -368,6 +368,8 @@ describeWith(['redis-server'], () => {
     a.child.kill('SIGHUP') // a change of this node alone
     await until(async () => (await a.ask('GET', '/api/changes')).body[0].reason === 'SIGHUP')
     await until(async () => (await a.ask('GET', '/api/processes')).body.every(hasRevision(3)))
+    expect((await a.ask('POST', '/api/reload')).body.change).toMatchObject({ ok: true, revision: 3 })
+    expect((await fleetOf(b)).newest.revision).toBe(3)
     const before = childrenOf(a.child.pid ?? 0)
     expect(before).toHaveLength(2)
     for (const pid of before) process.kill(pid, 'SIGKILL')

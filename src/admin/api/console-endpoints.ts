@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { memoryUsage } from 'node:process'
 import type { InjectOptions } from 'fastify'
-import type { Deployment } from '../../deploy/deployments.ts'
+import { type Deployment, reload } from '../../deploy/deployments.ts'
 import { desiredState } from '../../deploy/desired-state.ts'
 import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
@@ -214,9 +214,11 @@ export const changeEndpoints: readonly Endpoint[] = [
     id: 'reload',
     summary: 'Reload the configuration and the plug-ins',
     answers: { 200: { description: 'The reloaded configuration is live.', schema: ref('Changed') } },
-    run: async (request, deployments) => ({
-      change: await applyEdit(deployments, request, 'reload', (_now, reread) => reread()),
-    }),
+    async run({ expectRevision, signal, by }, deployments) {
+      expectRevision()
+      const { record } = await deployments.apply(reload, 'reload', { signal, isEdit: true, by })
+      return { change: record }
+    },
   },
   {
     method: 'DELETE',

@@ -13,8 +13,10 @@ import { AT_START } from '../../../src/deploy/resolve.ts'
 import { renderState } from '../../../src/deploy/state-json.ts'
 import { Secrets } from '../../../src/observe/log/secrets.ts'
 import { readConfig } from '../../../src/options/config.ts'
+import { configFileSchema } from '../../../src/options/config-file-schema.ts'
 import { toData } from '../../../src/options/config-node.ts'
 import { serverSchema } from '../../../src/options/options-schema.ts'
+import type { Schema } from '../../../src/options/schema.ts'
 import { file, guest } from '../../support/guest.ts'
 import { MemoryFleet } from '../../support/memory-fleet.ts'
 
@@ -153,6 +155,38 @@ test.each<[object, string]>([
 ])('a document that asks for %j of the server is refused', async (options, fault) => {
   const text = await documentOf(({ server }) => set(server, options))
   await expect(served(text)).rejects.toMatchObject({ ...FORBIDDEN, message: expect.stringContaining(fault) })
+})
+
+/** Options with a path at each place where the schema has one. */
+function pathsIn(schema: Schema | undefined, make: (value: unknown) => object): object[] {
+  const { properties = {}, patternProperties = {}, additionalProperties, items, holds } = schema ?? {}
+  const others = [...Object.values(patternProperties), additionalProperties]
+  const nested = [
+    ...Object.entries(properties).map(
+      ([key, part]) => [part, (value: unknown) => make({ [key]: value })] as const,
+    ),
+    ...others.map((part) => [part, (value: unknown) => make({ '/key': value })] as const),
+    [items, (value: unknown) => make([value])] as const,
+  ]
+  const own = holds === 'folders' ? [make({ '/etc': '/x' })] : holds ? [make('/etc/shadow')] : []
+  return [...own, ...nested.flatMap(([part, of]) => (typeof part === 'object' ? pathsIn(part, of) : []))]
+}
+
+test('no option of the schema takes a path of a document that a node does not name', async () => {
+  const { routes, plugins: _plugins, defaults: _defaults, ...server } = configFileSchema.properties ?? {}
+  const { plugin: _plugin, ...route } = routes?.items?.properties ?? {}
+  const ofServer = pathsIn({ properties: server }, (value) => value as object)
+  const ofRoute = pathsIn({ properties: route }, (value) => value as object)
+  expect(ofServer.length).toBeGreaterThan(10)
+  expect(ofRoute).toEqual([
+    { functions: '/etc/shadow' },
+    { links: { '/key': '/etc/shadow' } },
+    { allowedPaths: { '/etc': '/x' } },
+  ])
+  for (const options of ofServer) {
+    const text = await documentOf((data) => set(data.server, options))
+    await expect(served(text), JSON.stringify(options)).rejects.toMatchObject(FORBIDDEN)
+  }
 })
 
 test('a manifest in a document opens no folder', async () => {
