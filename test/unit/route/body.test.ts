@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { processPartials } from '../../../src/platform/partial-bytes.ts'
 import { type CopiedBytes, joinBytes, Pieces } from '../../../src/platform/pieces.ts'
 import { readRequestBody } from '../../../src/route/body.ts'
+import { BodyReader } from '../../../src/route/streams/body-reader.ts'
 
 const PIECES = 10_000
 
@@ -47,4 +48,18 @@ test('what has arrived of a body counts until its client is gone', async () => {
   request.once('data', () => request.destroy())
   await expect(body).rejects.toMatchObject({ code: 'WASM_SERVE_BAD_REQUEST' })
   expect(processPartials.bytes).toBe(0)
+})
+
+test('and so is one that a guest streams', async () => {
+  const request = new IncomingMessage(new Socket())
+  request.headers['transfer-encoding'] = 'chunked'
+  const reader = new BodyReader(request, 0, 1_048_576)
+  for (let at = 0; at < PIECES; at++) request.push(Buffer.of(at & 255))
+  request.push(null)
+  let turns = 0
+  for (let bytes = 0; bytes < PIECES; turns++) {
+    bytes += reader.take(PIECES)?.length ?? 0
+    await new Promise(setImmediate)
+  }
+  expect(turns).toBeGreaterThan(PIECES / 2_048)
 })
