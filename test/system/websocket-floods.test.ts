@@ -206,9 +206,14 @@ test('of messages and bodies that arrive in part, the oldest ends where they tak
     503,
     'WASM_SERVE_PARTIAL_BYTES_FULL',
   ])
+  const patient = await openRawSocket(port)
+  patient.client.send(many(frame(PING), 1_500))
+  await ending(patient)
   const third = await openRawSocket(port)
   third.client.send(part)
   expect(await ending(first)).toEqual([1013, 'WASM_SERVE_PARTIAL_BYTES_FULL'])
+  await closed(first) // at once, though the client does not close it
+  expect(patient.socket.destroyed).toBe(false)
   for (const { client } of [second, third]) client.send(frame(LAST, 'b'))
   for (const { frame: next } of [second, third]) {
     let answer = await next()

@@ -276,6 +276,7 @@ export class Connection implements SocketFigures {
   #refuse(error: KnownError): void {
     this.end(closeCodeOf(error), error.code)
     this.#pause()
+    if (error.statusCode === 503) this.#raw.destroySoon() // others need its memory
   }
 
   /**
