@@ -154,6 +154,48 @@ test.each([
   expect(await ending(slow)).toEqual([1008, 'WASM_SERVE_REQUEST_TIMEOUT'])
 })
 
+test('a connection that is ending answers pings, and half a message does not keep its last call from answering', async () => {
+  let go: () => void = () => undefined
+  const isBusy = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  const calls = new EventTarget()
+  const onCall = () => {
+    calls.dispatchEvent(new Event('call'))
+    return isBusy
+  }
+  const { port, drain } = await listenTwo({ ...ECHO, onCall }, { requestTimeoutMs: 200, graceMs: 10_000 })
+  const { client, frame: next } = await openRawSocket(port)
+  const clock = await openRawSocket(port, '/other')
+  const call = once(calls, 'call')
+  client.send(frame(TEXT, 'a'))
+  await call
+  const end = drain()
+  expect(await ending(clock)).toEqual([1001, '']) // so the other one is ending, too
+  client.send(Buffer.concat([frame(PING, 'b'), frame(START, 'c')]))
+  expect(await next()).toEqual({ opcode: 10, payload: Buffer.from('b') })
+  const later = await openRawSocket((await listen(ECHO, { requestTimeoutMs: 400 })).port)
+  later.client.send(frame(START))
+  expect((await ending(later))?.[0]).toBe(1008)
+  go()
+  expect(await next()).toEqual({ opcode: 1, payload: Buffer.from('a') })
+  const closing = await next()
+  expect(closing && closingOf(closing)).toEqual([1001, ''])
+  client.socket.destroy()
+  await end
+})
+
+test('frames in the packet of the handshake are no half message', async () => {
+  const { port } = await listen(ECHO, { requestTimeoutMs: 200 })
+  const [early, half] = [await open(port), await openRawSocket(port)]
+  early.send(Buffer.concat([Buffer.from(HANDSHAKE), frame(TEXT, 'a'), frame(PING, 'b')]))
+  half.client.send(frame(START))
+  expect(await ending(half)).toEqual([1008, 'WASM_SERVE_REQUEST_TIMEOUT'])
+  const bytes = once(early.socket, 'data')
+  early.send(frame(TEXT, 'c'))
+  expect((await bytes)[0]).toEqual(frame(TEXT, 'c', false))
+})
+
 test('time in which the server does not read is not the time of the client', async () => {
   let go: () => void = () => undefined
   const isBusy = new Promise<void>((resolve) => {

@@ -272,9 +272,9 @@ export class Connection implements SocketFigures {
     })
   }
 
-  /** Ends a connection whose client does what no client needs to do. What it still sends is not read. */
+  /** Ends a connection whose client does what no client needs to do, or lets the last call answer. Nothing more is read. */
   #refuse(error: KnownError): void {
-    this.end(closeCodeOf(error), error.code)
+    if (!this.#isRetired) this.end(closeCodeOf(error), error.code)
     this.#pause()
     if (error.statusCode === 503) this.#raw.destroySoon() // others need its memory
   }
@@ -285,7 +285,7 @@ export class Connection implements SocketFigures {
    */
   #answerPing(data: Buffer): void {
     this.#isAlive = true
-    if (this.isOver) return
+    if (this.#socket.readyState !== OPEN) return
     this.#arrivals.countControl()
     if (!this.#pinged)
       queueMicrotask(() => {
