@@ -30,7 +30,9 @@ test('a call does not see the response of the call before', async () => {
 test('a call may send 32 requests', async () => {
   let requests = 0
   const url = await origin((_request, response) => response.end(String(++requests)))
-  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 20_000, httpErrors: 'status' })
+  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 20_000, httpErrors: 'status' }, [
+    'many',
+  ])
   expect((await call('many', { url })).body).toMatch(/^1000a call may send at most 32 HTTP requests/)
   expect(requests).toBe(32)
 })
@@ -53,7 +55,7 @@ test('requests beyond that do not get as far as the host', async () => {
 test('a server that does not answer costs the call, which ends at its deadline, and nothing else', async () => {
   const opened: unknown[] = []
   const url = await origin((request) => opened.push(request))
-  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 300 })
+  const call = await serveFetch({ allowedHosts: ['127.0.0.1'], timeoutMs: 300 }, ['fetch', 'last'])
   const { statusCode, body } = await call('fetch', { url })
   expect(statusCode).toBe(504)
   expect(JSON.parse(body)).toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
@@ -92,14 +94,14 @@ test.each([
   ['sdk', 'inline'],
   ['sdk', 'workers'],
 ] as const)('without an allowed host the guest traps, or finds status 0 if the route says so (%s, %s)', async (runtime, engine) => {
-  const route = { runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000 }) }
-  const status = await serveFetch({ ...route, httpErrors: 'status' })
+  const route = { runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000, spareWorkers: 0 }) }
+  const status = await serveFetch({ ...route, httpErrors: 'status' }, ['fetch', 'headers'])
   for (const number of [1, 2])
     expect((await status('fetch', { url: 'http://127.0.0.1/' })).body).toMatch(
       new RegExp(`^${number}000HTTP requests are not allowed`),
     )
   expect((await status('headers', { url: 'http://127.0.0.1/' })).body).toMatch(/^1000/) // to the SDK no block is a byte long
-  const trap = await serveFetch(route)
+  const trap = await serveFetch(route, ['fetch', 'last'])
   const { statusCode, body } = await trap('fetch', { url: 'http://127.0.0.1/' })
   expect([statusCode, JSON.parse(body).code]).toEqual([500, 'WASM_SERVE_GUEST_TRAP'])
   expect((await trap('last')).body).toMatch(/^1000/)

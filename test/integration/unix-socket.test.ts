@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli.ts'
-import { start as startProcess } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 import { listenAll } from '../support/serve.ts'
 
@@ -32,36 +31,6 @@ test('the command listens on a socket, says so, and removes it when it ends', as
   server.kill('SIGTERM')
   expect(await server.ended).toMatchObject({ code: 0, signal: null })
   expect(existsSync(path)).toBe(false)
-})
-
-test('a request that has begun is answered while the server ends', async () => {
-  const path = join(folder(), 'a.sock')
-  const server = startProcess([guest('echo'), '--socket', path])
-  await server.listening()
-  const sending = request({ socketPath: path, method: 'POST', headers: { expect: '100-continue' } })
-  const answered = new Promise<IncomingMessage>((resolve) => sending.on('response', resolve))
-  await new Promise((resolve) => {
-    sending.on('continue', resolve)
-    sending.flushHeaders()
-  })
-  server.kill('SIGTERM')
-  await server.logged('closing')
-  sending.end('the rest')
-  expect(await text(await answered)).toBe('the rest')
-  expect((await server.ended).code).toBe(0)
-})
-
-test('the socket of a server that was killed is replaced', async () => {
-  const path = join(folder(), 'a.sock')
-  const killed = startProcess([guest('echo'), '--socket', path])
-  await killed.listening()
-  killed.kill('SIGKILL')
-  await killed.ended
-  expect(existsSync(path)).toBe(true)
-
-  const server = await listenAll([{ plugin: guest('echo') }], { socket: path })
-  expect(await post(path, 'again')).toBe('again')
-  await server.drain()
 })
 
 test('the socket of a server that lives is left to it', async () => {

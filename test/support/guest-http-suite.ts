@@ -18,9 +18,8 @@ export async function origin(answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
 }
 
-/** An app with the guest `fetch` at `/`, `/headers`, `/last` and `/many`. */
-export async function serveFetch(route: Partial<RouteOptions>) {
-  const functions = ['fetch', 'headers', 'last', 'many']
+/** An app with functions of the guest `fetch`, which has `headers`, `last` and `many` too: each is a route, with its own thread. */
+export async function serveFetch(route: Partial<RouteOptions>, functions: readonly string[] = ['fetch']) {
   const app = await createServer({
     logLevel: 'silent',
     routes: functions.map((name) => ({ plugin: guest('fetch'), url: `/${name}`, function: name, ...route })),
@@ -36,13 +35,13 @@ export async function serveFetch(route: Partial<RouteOptions>) {
 /** The shared suite of outbound HTTP requests, for all engines. */
 export function describeGuestHttp(engine: NonNullable<RouteOptions['engine']>): void {
   describe(`a guest with an allowed host, with engine ${engine}`, () => {
-    const allowed = { allowedHosts: ['127.0.0.1'], engine }
+    const allowed = { allowedHosts: ['127.0.0.1'], engine, ...(engine !== 'inline' && { spareWorkers: 0 }) }
 
     test('gets the status, the headers and the body of the response', async () => {
       const url = await origin((_request, response) => {
         response.writeHead(203, { 'x-a': 'b' }).end('hello')
       })
-      const call = await serveFetch(allowed)
+      const call = await serveFetch(allowed, ['fetch', 'headers'])
       expect(await call('fetch', { url })).toEqual({ statusCode: 200, body: '1203hello' })
       expect(JSON.parse((await call('headers', { url })).body.slice(4))).toMatchObject({ 'x-a': 'b' })
     })

@@ -7,7 +7,7 @@ import { kvGuest } from './kv-guest.ts'
 
 export const canWait = 'Suspending' in WebAssembly
 /** As options of a route. */
-export const inWorkers = { engine: 'workers', workers: 2, timeoutMs: 10_000 } as const
+export const inWorkers = { engine: 'workers', workers: 2, timeoutMs: 10_000, spareWorkers: 0 } as const
 const ALL = ['get', 'set', 'list', 'kv_read', 'kv_write'] as const
 
 /** A plug-in that calls all functions of the store, as a file. */

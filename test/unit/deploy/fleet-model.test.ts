@@ -356,7 +356,7 @@ test('nodes never go back, serve only what is allowed, and agree when faults hav
       expect(head?.rollout.phase).toBe('done')
       expect(serving).toEqual(NODES.map(() => head?.newest.revision))
     }),
-    { numRuns: runs(150) },
+    { numRuns: runs(50) },
   )
 })
 
@@ -380,7 +380,7 @@ test('a store that loses writes gets them back from the nodes, which never go ba
         expect(serving).toEqual(NODES.map(() => head?.newest.revision))
       },
     ),
-    { numRuns: runs(100) },
+    { numRuns: runs(40) },
   )
 })
 

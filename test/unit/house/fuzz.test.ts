@@ -7,7 +7,7 @@ import { runs } from '../../support/runs.ts'
 
 /* The short form; `npm run test:long` runs the same targets for minutes of CPU (test/long/fuzz.ts). */
 
-const MUTANTS = 50
+const MUTANTS = 25
 const SEED = 1
 
 const targets = await findTargets()

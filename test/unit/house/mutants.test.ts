@@ -61,9 +61,9 @@ describe('mutants', () => {
   })
 
   test('each of them can be parsed, and differs from the source', () => {
-    const sources = readdirSync(new URL('../../../src/route', import.meta.url))
+    const sources = readdirSync(new URL('../../../src/contract', import.meta.url))
       .filter((name) => name.endsWith('.ts'))
-      .map((name) => `src/route/${name}`)
+      .map((name) => `src/contract/${name}`)
     for (const file of sources) {
       const source = readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8')
       for (const mutant of mutantsOf(file, source)) {

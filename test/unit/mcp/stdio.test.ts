@@ -133,9 +133,9 @@ test('an argument that has a header over HTTP has none here', async () => {
   expect(await next()).toMatchObject({ id: 2, error: { code: -32_601 } })
 })
 
-test('each of 1,000 requests at once has its own answer', async () => {
+test('each of 300 requests at once has its own answer', async () => {
   const { send, next } = await bridge([{ url: '/a', plugin: guest('echo'), engine: 'inline' }])
-  const ids = Array.from({ length: 1_000 }, (_, id) => id)
+  const ids = Array.from({ length: 300 }, (_, id) => id)
   for (const id of ids) send(call(id, 'a', `input ${id}`))
   const answered = new Set<unknown>()
   for (const _ of ids) {

@@ -74,7 +74,7 @@ test.each(formats)('whatever text a %s file holds, it is read or refused with pl
       }
       expect(Object.keys(Object.prototype)).toEqual([])
     }),
-    { numRuns: runs(500) },
+    { numRuns: runs(200) },
   )
 })
 
@@ -133,7 +133,7 @@ test('JSON means what JSON.parse says, whatever its white space, and what JSON.p
       if (problems.length > 0) return
       expect(given && toData(given)).toEqual(expected)
     }),
-    { numRuns: runs(500) },
+    { numRuns: runs(200) },
   )
 })
 

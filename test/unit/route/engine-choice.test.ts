@@ -179,7 +179,7 @@ test.each([
   const plugin = { wasm: [{ data: guestBytes(ALLOCATES) }], memory: { max_pages: 2 } }
   const answers = async (route: Partial<RouteOptions>) => {
     const routes = ['fits', 'exceeds'].map((name) => ({
-      ...{ plugin, runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000 }) },
+      ...{ plugin, runtime, engine, ...(engine === 'workers' && { timeoutMs: 20_000, spareWorkers: 0 }) },
       ...{ url: `/${name}`, function: name, ...route },
     }))
     const app = await createServer({ logLevel: 'silent', stallMs: 0, routes })

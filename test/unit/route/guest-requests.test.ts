@@ -50,7 +50,7 @@ test('each head of a response is one of an answer', () => {
       const head = readAnswerHead(encodeHead({ status, rawHeaders: pairs.flat() }))
       expect(head.status).toBe(status)
     }),
-    { numRuns: runs(200) },
+    { numRuns: runs(60) },
   )
 })
 

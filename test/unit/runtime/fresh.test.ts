@@ -6,7 +6,6 @@ import { MemoryReusePolicy } from '../../../src/runtime/renewal.ts'
 import type { InstanceSettings, Runtime } from '../../../src/runtime/runtime.ts'
 import { sdk } from '../../../src/runtime/sdk.ts'
 import { guestBytes } from '../../support/guest.ts'
-import { keptBytes } from '../../support/heap.ts'
 import { keepLog, settingsOf } from '../../support/instance.ts'
 
 const caller = { log: keepLog() }
@@ -442,16 +441,3 @@ test.each([
     await instance.close()
   }
 })
-
-test('5,000 calls need no more memory than 500', async () => {
-  const plugin = await loadPlugin(guestBytes('upper'), { isolation: 'fresh' })
-  const growing = await loadPlugin(hello(), { isolation: 'fresh' })
-  const growth = async (source: CompiledPlugin, name: string, calls: number) => {
-    await callFresh(kernel, source, Array(calls / 10).fill(name))
-    const before = await keptBytes()
-    await callFresh(kernel, source, Array(calls).fill(name))
-    return ((await keptBytes()) - before) / 2 ** 20
-  }
-  expect(await growth(plugin, 'upper', 5_000)).toBeLessThan(4) // MiB: the engine and its one instance
-  expect(await growth(growing, 'hello', 2_000)).toBeLessThan(4)
-}, 60_000)

@@ -4,7 +4,6 @@ import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import type { Instance, InstanceSettings } from '../../../src/runtime/runtime.ts'
 import { guestBytes } from '../../support/guest.ts'
-import { keptBytes } from '../../support/heap.ts'
 import { settingsOf } from '../../support/instance.ts'
 import { capped } from '../../support/module-bytes.ts'
 
@@ -259,17 +258,4 @@ test('an output stays as it is when the next call begins', async () => {
   const first = await instance.call('echo', Buffer.from('first'), { log })
   call(instance, 'echo', 'other')
   expect(Buffer.from(first).toString()).toBe('first')
-})
-
-test('50,000 calls leave memory flat', async () => {
-  const instance = await open('upper')
-  const input = Buffer.from('a'.repeat(100))
-  const run = (calls: number) => {
-    for (let i = 0; i < calls; i++) instance.call('upper', input, { log })
-  }
-  run(10_000)
-  const [kernelBytes, kept] = [instance.memoryBytes, await keptBytes()]
-  run(50_000)
-  expect(instance.memoryBytes).toBe(kernelBytes)
-  expect(((await keptBytes()) - kept) / 50_000).toBeLessThan(8) // bytes a call: less than an object
 })

@@ -92,6 +92,7 @@ test('an instance that has grown before finds the sizes, and grows, as a new one
         expect(renewal.renew()).toBe(true)
       }
     }),
+    { numRuns: runs(40) },
   )
 })
 
@@ -280,9 +281,9 @@ test('a mutant is rewritten or refused, and what the engine accepted before it a
       accepted++
       expect(isValid(form.bytes)).toBe(true)
     }),
-    { numRuns: runs(2_000) },
+    { numRuns: runs(500) },
   )
-  expect(accepted).toBeGreaterThan(100)
+  expect(accepted).toBeGreaterThan(40)
 })
 
 test.each([
@@ -399,7 +400,7 @@ test('whatever writes does what it did, and nothing is written below what it say
       reference.set(before)
       new Uint8Array(bytes.buffer).fill(0, before.length)
     }),
-    { numRuns: runs(500) },
+    { numRuns: runs(200) },
   )
   expect(trapped).toBeGreaterThan(100)
   expect(lowered).toBeGreaterThan(100)
