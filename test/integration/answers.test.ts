@@ -52,7 +52,7 @@ const echo = { plugin: guest('echo') }
 const head = (status: number) => JSON.stringify({ status, headers: DESCRIBED })
 const streamed = (status: number): RouteOptions => {
   const plugin = streamGuest(['start', head(status)], ['write', 'body'])
-  return { url: `/stream/${status}`, method: '*', plugin, function: 'run' }
+  return { url: `/stream/${status}`, method: '*', plugin, function: 'run', spareWorkers: 0 }
 }
 
 const ROUTES: RouteOptions[] = [

@@ -250,7 +250,7 @@ test('keys under the former name of a plug-in are reported at the start with the
     await opened.close()
   }
   const reported = async () => {
-    const { api, kill, ended } = await startWithAdmin(['--store', store], cwd)
+    const { api, kill, ended } = await startWithAdmin(['--store', store, '--spare-workers', '0'], cwd)
     const { body } = await api('GET', '/api/logs')
     kill('SIGTERM')
     await ended
