@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { ProcessInfo } from '../../src/deploy/processes/slot.ts'
 import type { ServedRoute } from '../../src/options/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'
@@ -22,6 +23,25 @@ test('a server is not ready before its routes are loaded, while one of them is i
     expect(await ask(`${url}/readyz`)).toEqual([status, { ready: status === 200, reasons }])
     expect(await ask(`${url}/healthz`)).toEqual([200, { healthy: true, reasons: [] }])
   }
+})
+
+test('it names the processes that cannot start, and those that have a problem', async () => {
+  const list = [
+    { number: 1, state: 'serving', trouble: '124 of 128 file descriptors are in use' } as ProcessInfo,
+    { number: 2, state: 'starting', problem: 'WASM_SERVE_TLS_INVALID' } as ProcessInfo,
+  ]
+  const { url } = await listenAdmin({ processes: { list } })
+  expect(await ask(`${url}/readyz`)).toEqual([
+    503,
+    {
+      ready: false,
+      reasons: ['process 1: 124 of 128 file descriptors are in use'],
+      processes: [
+        { number: 1, state: 'serving' },
+        { number: 2, state: 'starting', problem: 'WASM_SERVE_TLS_INVALID' },
+      ],
+    },
+  ])
 })
 
 test('of thousands of routes in trouble, the first ones are named and the others are counted', async () => {

@@ -9,6 +9,7 @@ import type { Clock } from '../../src/deploy/processes/clock.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import type { ServingSide } from '../../src/deploy/serving-side.ts'
 import { openDeployments } from '../../src/deploy/start.ts'
+import { InstanceStartError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { Secrets } from '../../src/observe/log/secrets.ts'
 import { readConfig } from '../../src/options/config.ts'
@@ -196,6 +197,25 @@ test('a restart in which a new process cannot start leaves the others as they ar
   await processes.restart('test')
   expect(processes.list.some(({ pid }) => before.includes(pid))).toBe(false)
   expect([await says(1), await says(2)]).toEqual(['abc', 'abc'])
+})
+
+test('a lost process that cannot be replaced is shown with the reason until it is', async () => {
+  const { processes, started, behavior } = await serving(2)
+  const goes = new AbortController()
+  behavior.start = () => {
+    behavior.start = async () => void (await once(goes.signal, 'abort'))
+    throw new InstanceStartError('echo', 'no')
+  }
+  started[1]?.end({ code: 1 })
+  const problem = 'WASM_SERVE_INSTANCE_START_FAILED'
+  await until(() => processes.list[1]?.problem === problem)
+  expect(processes.list).toMatchObject([
+    { state: 'serving', problem: undefined },
+    { lost: 1, problem },
+  ])
+  goes.abort()
+  await until(() => processes.list[1]?.state === 'serving')
+  expect(processes.list[1]?.problem).toBeUndefined()
 })
 
 test('only one restart runs at a time', async () => {
