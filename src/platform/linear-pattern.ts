@@ -190,8 +190,10 @@ function isWord(char: string): boolean {
   return /^\w$/.test(char)
 }
 
-/** Whether a character matches what {@link ONE} has found. */
+/** Whether a character matches the source of one. */
 function matcherOf(source: string): (code: number) => boolean {
+  const literal = source.codePointAt(0)
+  if (/^[^.[\\]$/u.test(source)) return (code) => code === literal
   const one = new RegExp(`^(?:${source})$`, 'u')
   const known = Uint8Array.from({ length: 128 }, (_, code) => (one.test(String.fromCharCode(code)) ? 1 : 0))
   return (code) => (code < 128 ? known[code] === 1 : one.test(String.fromCodePoint(code)))
