@@ -95,13 +95,8 @@ export class ThreadRegister {
     if (this.#threads.has(worker)) this.#threads.set(worker, label)
   }
 
-  /** See {@link terminateOrWriteOff}. @param maxMs - Up to which time without a core extends the limit. */
-  async terminate(
-    worker: RunningThread,
-    log: StuckThreadLog,
-    limitMs: number,
-    maxMs = limitMs * MAX_EXTENSION,
-  ): Promise<boolean> {
+  /** See {@link terminateOrWriteOff}. */
+  async terminate(worker: RunningThread, log: StuckThreadLog, limitMs: number): Promise<boolean> {
     const label = this.#threads.get(worker)
     if (!label) return worker.terminate().then(() => true) // it has ended
     if (this.#stuck.has(worker)) return false
@@ -109,7 +104,7 @@ export class ThreadRegister {
       this.#ending.add(worker)
       this.#changed(label)
     }
-    const hasEnded = await this.#ends(worker.terminate(), limitMs, maxMs)
+    const hasEnded = await this.#ends(worker.terminate(), limitMs)
     if (!hasEnded && this.#threads.has(worker) && !this.#stuck.has(worker)) {
       this.#stuck.add(worker)
       log.error(
@@ -122,11 +117,9 @@ export class ThreadRegister {
     return hasEnded
   }
 
-  /** Terminates all threads, with a fixed limit: the process ends. */
+  /** Terminates all threads. */
   async terminateAll(log: StuckThreadLog, limitMs: number): Promise<void> {
-    await Promise.all(
-      [...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs, limitMs)),
-    )
+    await Promise.all([...this.#threads.keys()].map((worker) => this.terminate(worker, log, limitMs)))
   }
 
   /** Number of stuck threads, in total or of an owner. */
@@ -154,13 +147,13 @@ export class ThreadRegister {
   }
 
   /** Whether a thread ends in time. It needs a core for that, which a busy machine may not give it. */
-  async #ends(end: Promise<unknown>, limitMs: number, maxMs: number): Promise<boolean> {
+  async #ends(end: Promise<unknown>, limitMs: number): Promise<boolean> {
     let before = this.#waits()
     for (let [nextMs, passedMs] = [limitMs, 0]; ; ) {
       if (await isWithin(end, nextMs)) return true
       passedMs += nextMs
       const now = this.#waits()
-      nextMs = Math.min(longestWait(before, now), maxMs - passedMs)
+      nextMs = Math.min(longestWait(before, now), limitMs * MAX_EXTENSION - passedMs)
       before = now
       if (nextMs <= limitMs * USUAL_WAIT) return false
     }

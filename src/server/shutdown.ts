@@ -14,8 +14,8 @@ import type { RunningServer } from './server.ts'
 /** The longest delay of Node's timers. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/** Time for threads to end. Threads that can be terminated take some milliseconds. */
-const TERMINATE_MS = 300
+/** Time for threads to end. Threads that can be terminated take some milliseconds; up to five times as long without a core. */
+const TERMINATE_MS = 250
 
 /** Exit code if too many threads are stuck: the supervisor should restart the process. (EX_TEMPFAIL of sysexits.h) */
 const STUCK_EXIT_CODE = 75
