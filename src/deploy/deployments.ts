@@ -305,8 +305,11 @@ class LiveDeployments implements Deployments {
       if (isOver) return
       isOver = true
       if (this.#files !== files) {
-        this.#behind = failure === undefined ? undefined : this.#behindFor(failure, reason, options)
-        if (this.#behind?.isOfTags) this.#files = files // the watcher has not tried what has changed in them
+        const isLive = failure === undefined
+        if (isLive) this.#behind = undefined
+        else if (!signal.aborted) this.#behind = this.#behindFor(failure, reason, options)
+        // The watcher has to try what has changed in the files.
+        if (!isLive && (signal.aborted || options.digests)) this.#files = files
       }
       end()
     }

@@ -53,14 +53,13 @@ function explainOne(error: object): string | undefined {
 }
 
 function explainCode(code: string, syscall: string): string | undefined {
-  const isWatch = syscall === 'watch'
   switch (code) {
     case 'EMFILE':
-      return isWatch ? tooManyWatches('instances') : tooManyFiles()
+      return tooManyFiles()
     case 'ENFILE':
       return 'the system has reached its limit of open files: raise it (sysctl fs.file-max), or end the processes that hold them'
     case 'ENOSPC':
-      return isWatch ? tooManyWatches('watches') : 'the disk is full: free space (df -h, df -i)'
+      return 'the disk is full: free space (df -h, df -i)'
     case 'EDQUOT':
       return "this user's disk quota is exceeded: free space, or raise the quota"
     case 'ENOMEM':
@@ -79,10 +78,6 @@ function tooManyFiles(): string {
 
 function tooManyThreads(): string {
   return 'the limit of threads or processes is reached: raise the limit (ulimit -u; TasksMax= of systemd, --pids-limit of Docker), or use fewer threads (workers, spareWorkers)'
-}
-
-function tooManyWatches(what: 'instances' | 'watches'): string {
-  return `no more files can be watched: raise the limit (sysctl fs.inotify.max_user_${what})`
 }
 
 /** What V8 reserves for a memory does not count for control groups, but for the limit of addresses. */

@@ -250,6 +250,17 @@ test('what a reload has read is behind until it is served; a change of other kin
   expect(deployments.files.changed()).toEqual([path])
   await expect(deployments.apply(() => Promise.reject(new Error('a bug')), 'API')).rejects.toThrow()
   expect([deployments.files.changed(), deployments.behind]).toEqual([[path], undefined])
+  const gone = new AbortController()
+  const aborted = attempt(
+    (_now, reread) => {
+      const reading = reread()
+      gone.abort(new ChangeRefusedError('the client disconnected'))
+      return reading
+    },
+    { signal: gone.signal },
+  )
+  expect(await aborted).toMatchObject({ ok: false })
+  expect([deployments.files.changed(), deployments.behind]).toEqual([[path], undefined])
 
   await expect(deployments.apply(failing, 'SIGHUP')).rejects.toThrow()
   const since = deployments.behind?.since

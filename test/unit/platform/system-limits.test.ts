@@ -9,10 +9,8 @@ const systemError = (code: string, syscall?: string) =>
 
 test.each([
   ['EMFILE', 'open', 'ulimit -n'],
-  ['EMFILE', 'watch', 'max_user_instances'],
   ['ENFILE', 'open', 'fs.file-max'],
   ['ENOSPC', 'write', 'disk is full'],
-  ['ENOSPC', 'watch', 'max_user_watches'],
   ['EDQUOT', 'write', 'quota'],
   ['ENOMEM', 'mmap', 'memory'],
   ['EAGAIN', 'spawn node', 'ulimit -u'],
