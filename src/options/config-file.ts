@@ -321,7 +321,7 @@ function readFileText(
   const { text, variables, problems } = interpolate(raw, context.environment)
   for (const problem of problems) context.refuse(given.origin, problem)
   if (problems.length > 0) return given
-  const isSecret = schema !== undefined && !isPublic(name, schema)
+  const isSecret = schema !== undefined && !isPublic(schema)
   if (isSecret) {
     for (const variable of variables) context.secret(context.environment[variable] ?? '', `\${${variable}}`)
   }
@@ -359,12 +359,20 @@ function refuseUnknownKeys(given: ConfigScalar, text: string, context: ValueCont
 }
 
 /** Numbers, switches and predefined names are not secret, and every client knows addresses and URLs. */
-function isPublic(name: string, schema: Schema): boolean {
+function isPublic(schema: Schema): boolean {
   const isName = schema.enum !== undefined || schema.anyOf !== undefined
-  return isNumber(schema) || isName || PUBLIC.includes(name)
+  return isNumber(schema) || isName || PUBLIC.has(schema)
 }
 
-const PUBLIC = ['host', 'socket', 'url', 'admin', 'adminHosts', 'probes', 'redactHeaders']
+const { properties: ofServer = {} } = configFileSchema
+const { properties: ofRoute = {} } = ofServer.routes?.items ?? {}
+
+/** By their schemas: the URL of a fleet has a password, and so may any key of a map such as `config`. */
+const PUBLIC: ReadonlySet<Schema | undefined> = new Set([
+  ...[ofRoute.url, ofRoute.host, ofServer.mcp?.properties?.url],
+  ...[ofServer.host, ofServer.socket, ofServer.admin, ofServer.adminHosts?.items, ofServer.probes],
+  ofServer.redactHeaders?.items,
+])
 
 function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true

@@ -256,6 +256,8 @@ test('secrets of the server cannot be shared, whatever its file says', async () 
   await expect(served(text, { allow: { env: ['API_KEY'] } }, own)).rejects.toMatchObject({
     message: expect.stringContaining('API_KEY'),
   })
+  const url = `redis://user:${VARIABLE}@127.0.0.1`
+  await expect(served(text, { url, allow: { env: ['API_KEY'] } })).rejects.toThrow('API_KEY')
   await served(text, { allow: { env: ['API_KEY'] } }, { apiKeys: [VARIABLE] }) // is shared itself
 })
 

@@ -335,6 +335,27 @@ test('variables stand for threads, methods and contracts too, and paths of funct
   })
 })
 
+test('variables of addresses and URLs are shown, and those of passwords and of keys with such names are not', () => {
+  const value = (name: string) => `value-of-${name.toLowerCase()}`
+  const names = ['LISTEN', 'PASSWORD', 'HOST_KEY', 'URL_KEY']
+  const environment = {
+    ...Object.fromEntries(names.map((name) => [name, value(name)])),
+    ...{ PLACE: '/place', AGENTS: '/agents' },
+  }
+  const text = JSON.stringify({
+    host: variable('LISTEN'),
+    mcp: { url: variable('AGENTS') },
+    fleet: { url: `redis://user:${variable('PASSWORD')}@redis` },
+    defaults: { config: { host: variable('HOST_KEY') }, headers: { url: variable('URL_KEY') } },
+    routes: [{ url: variable('PLACE'), plugin: 'a.wasm' }],
+  })
+  const secrets = new Secrets()
+  configOf('json', text, environment, secrets)
+  expect(secrets.hide(Object.values(environment).join(' '))).toBe(
+    [value('LISTEN'), ...names.slice(1).map(variable), '/place', '/agents'].join(' '),
+  )
+})
+
 test('a long file is read in a thread while the process serves, with the same values and problems', async () => {
   const path = join(folder(), 'c.yaml')
   const routes = Array.from({ length: 300 }, (_, index) => `  - { plugin: hello.wasm, url: /r${index} }\n`)
