@@ -28,6 +28,9 @@ import {
 afterEach(() => processPartials.limit(2 ** 28))
 
 const ECHO = { plugin: guest('echo'), contract: 'websocket' } as const
+/** So long that a handshake arrives in time. */
+const LATE_MS = 600
+
 const START = 0x01 // a text of which more follows
 const MORE = 0x00
 const LAST = 0x80
@@ -124,7 +127,7 @@ test.each([
   ['an empty fragment', frame(START)],
   ['half a message after a whole one', Buffer.concat([frame(TEXT, 'a'), frame(TEXT, 'abc').subarray(0, 7)])],
 ])('a client that sends %s, and pings, is disconnected in time; one that waits between messages is not', async (_what, bytes) => {
-  const { port } = await listen(ECHO, { requestTimeoutMs: 200 })
+  const { port } = await listen(ECHO, { requestTimeoutMs: LATE_MS })
   const idle = await openRawSocket(port)
   idle.client.send(Buffer.concat([frame(START, 'a'), frame(LAST, 'b'), frame(PING, 'a').subarray(0, 3)]))
   const half = await openRawSocket(port)
@@ -146,7 +149,7 @@ test.each([
   ['bytes', (at: number) => frame(TEXT, 'a'.repeat(100)).subarray(at, at + 1)],
   ['fragments of one byte', (at: number) => frame(at === 0 ? START : MORE, 'a')],
 ])('a client that sends a message slowly, in %s, is disconnected in time', async (_what, drop) => {
-  const { port } = await listen(ECHO, { requestTimeoutMs: 200 })
+  const { port } = await listen(ECHO, { requestTimeoutMs: LATE_MS })
   const slow = await openRawSocket(port)
   let at = 0
   const dripping = setInterval(() => slow.socket.writable && slow.client.send(drop(at++)), 20)
@@ -164,7 +167,7 @@ test('a connection that is ending answers pings, and half a message does not kee
     calls.dispatchEvent(new Event('call'))
     return isBusy
   }
-  const { port, drain } = await listenTwo({ ...ECHO, onCall }, { requestTimeoutMs: 200, graceMs: 10_000 })
+  const { port, drain } = await listenTwo({ ...ECHO, onCall }, { requestTimeoutMs: LATE_MS, graceMs: 10_000 })
   const { client, frame: next } = await openRawSocket(port)
   const clock = await openRawSocket(port, '/other')
   const call = once(calls, 'call')
@@ -174,7 +177,7 @@ test('a connection that is ending answers pings, and half a message does not kee
   expect(await ending(clock)).toEqual([1001, '']) // so the other one is ending, too
   client.send(Buffer.concat([frame(PING, 'b'), frame(START, 'c')]))
   expect(await next()).toEqual({ opcode: 10, payload: Buffer.from('b') })
-  const later = await openRawSocket((await listen(ECHO, { requestTimeoutMs: 400 })).port)
+  const later = await openRawSocket((await listen(ECHO, { requestTimeoutMs: 2 * LATE_MS })).port)
   later.client.send(frame(START))
   expect((await ending(later))?.[0]).toBe(1008)
   go()
@@ -186,7 +189,7 @@ test('a connection that is ending answers pings, and half a message does not kee
 })
 
 test('frames in the packet of the handshake are no half message', async () => {
-  const { port } = await listen(ECHO, { requestTimeoutMs: 200 })
+  const { port } = await listen(ECHO, { requestTimeoutMs: LATE_MS })
   const [early, half] = [await open(port), await openRawSocket(port)]
   early.send(Buffer.concat([Buffer.from(HANDSHAKE), frame(TEXT, 'a'), frame(PING, 'b')]))
   half.client.send(frame(START))
@@ -202,7 +205,7 @@ test('time in which the server does not read is not the time of the client', asy
     go = resolve
   })
   const limits = { streamBuffer: 16_384, onCall: () => isBusy }
-  const { port } = await listenTwo({ ...ECHO, ...limits }, { requestTimeoutMs: 200 })
+  const { port } = await listenTwo({ ...ECHO, ...limits }, { requestTimeoutMs: LATE_MS })
   const { client, frame: next } = await openRawSocket(port)
   client.send(Buffer.concat([many(frame(TEXT, 'a'.repeat(200)), 200), frame(START, 'b')]))
   for (let count = 0; count < 3; count++) {
@@ -323,7 +326,7 @@ test('of a client that sends much, a bounded part is read in a turn of the event
 test('the limits hold over TLS', async () => {
   const { cert, key } = selfSigned('localhost')
   const tls = { cert: file('floods-cert.pem', cert), key: file('floods-key.pem', key) }
-  const { port } = await listen(ECHO, { tls, http2: true, requestTimeoutMs: 200 })
+  const { port } = await listen(ECHO, { tls, http2: true, requestTimeoutMs: LATE_MS })
   const ends = async (bytes: Buffer) => {
     const socket = connect({
       port,
