@@ -41,8 +41,8 @@ export class Arrivals {
   }
 
   countControl(): void {
-    if (this.#control.count()) return
-    this.#events.refuse(new ControlFramesError(CONTROL_FRAMES.burst, CONTROL_FRAMES.perSecond))
+    if (this.#isClosed || this.#control.count()) return
+    this.#refuse(new ControlFramesError(CONTROL_FRAMES.burst, CONTROL_FRAMES.perSecond))
   }
 
   /** The server does not read for some time, which is not the client's. */
@@ -80,7 +80,13 @@ export class Arrivals {
 
   #beginPart(): Part {
     if (!this.#isPaused) this.#startClock()
-    return processPartials.open(() => this.#events.refuse(new PartialBytesFullError(processPartials.max)))
+    return processPartials.open(() => this.#refuse(new PartialBytesFullError(processPartials.max)))
+  }
+
+  /** Once: a read may have thousands of frames behind the one that was too much. */
+  #refuse(error: KnownError): void {
+    this.close()
+    this.#events.refuse(error)
   }
 
   #endPart(): void {
@@ -92,7 +98,7 @@ export class Arrivals {
 
   #startClock(): void {
     const expire = () => {
-      if (this.#clock === clock) this.#events.refuse(new RequestTimeoutError())
+      if (this.#clock === clock) this.#refuse(new RequestTimeoutError())
     }
     // After the event loop has read: it may have been blocked since the rest arrived.
     const clock = setTimeout(() => setImmediate(expire), this.#messageMs)
