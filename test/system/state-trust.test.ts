@@ -67,6 +67,7 @@ test.each<[string, string, (cwd: string) => object]>([
   ['hooks of failures', 'onError', () => ({ onError: [] })],
   ['a plug-in that is no name', 'plugin', () => ({ plugin: { wasm: [{ path: '/etc/passwd' }] } })],
   ['no plug-in', 'plugin', () => ({ plugin: undefined })],
+  ['a contract that is no name', 'contract', () => ({ contract: { name: 'mine' } })],
 ])('a state folder that sets %s keeps the server from starting', async (_, member, options) => {
   const cwd = temporaryFolder()
   const folder = stateOf(cwd, { routes: [route(options(cwd))] })
@@ -76,6 +77,25 @@ test.each<[string, string, (cwd: string) => object]>([
   expect(stderr).toContain(folder)
   expect(existsSync(join(cwd, 'trap.mjs.ran'))).toBe(false)
   expect(readFileSync(join(folder, 'state.json'), 'utf8')).toBe(before)
+})
+
+test('the name of a plug-in in a state folder is no file of this machine', async () => {
+  const cwd = temporaryFolder()
+  const name = join(cwd, 'beside')
+  const schema = 'version: v1-draft\nexports:\n  upper:\n    description: of this machine\n'
+  writeFileSync(`${name}.schema.yaml`, schema)
+  stateOf(cwd, { plugins: [plugin(name, true, SETTINGS)], routes: [route({ plugin: name, tool: {} })] }, [
+    UPPER,
+  ])
+  const { api, url } = await startWithAdmin([guest('echo'), '--state', 'state', '--mcp'], cwd)
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  const list = await fetch(`${url}/mcp`, { method: 'POST', body: JSON.stringify(message), headers })
+  const shown = [await list.text(), JSON.stringify((await api('GET', '/routes/openapi.json')).body)]
+  for (const text of shown) {
+    expect(text).toMatch(/upper|"\/a"/)
+    expect(text).not.toContain('of this machine')
+  }
 })
 
 test('whatever the API refuses of a route, a state folder may not have either', async () => {
