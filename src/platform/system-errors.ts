@@ -82,8 +82,9 @@ function tooManyThreads(): string {
 
 /** What V8 reserves for a memory does not count for control groups, but for the limit of addresses. */
 function tooFewAddresses(): string {
+  const limit = limitOf('virtual_memory_bytes') ?? limitOf('virtual_memory_kbytes') // before Node.js 24
   const remedy =
-    limitOf('virtual_memory_kbytes') === undefined
+    limit === undefined
       ? 'use fewer instances (workers, spareWorkers, maxInstances), or raise the limits of the system (sysctl vm.max_map_count, vm.overcommit_memory)'
       : 'remove the limit of addresses of this process (ulimit -v; LimitAS= of systemd), and limit its memory by a control group (MemoryMax= of systemd, --memory of Docker)'
   return `V8 cannot reserve the addresses of a WebAssembly memory, about 10 GiB: ${remedy}`
@@ -94,7 +95,7 @@ export function openFiles(): number | undefined {
   return limitOf('open_files')
 }
 
-type LimitName = 'open_files' | 'virtual_memory_kbytes'
+type LimitName = 'open_files' | 'virtual_memory_bytes' | 'virtual_memory_kbytes'
 
 let limits: { readonly [Name in LimitName]?: { readonly soft?: number | string } } | undefined
 
