@@ -19,16 +19,16 @@ export type AgentChannel = (name: AgentMessage, text: string) => string | undefi
 /** The functions that a client can receive something of. */
 export type AgentMessage = (typeof MESSAGES | typeof QUESTIONS)[number]
 
-const MESSAGES = ['notify_logging_message', 'notify_progress'] as const
-
-/** Lists are read again when their time is over, so that these have no effect. */
-const WITHOUT_EFFECT = [
+const MESSAGES = [
+  'notify_logging_message',
+  'notify_progress',
   'notify_prompt_list_changed',
   'notify_resource_list_changed',
-  'notify_resource_updated',
   'notify_tool_list_changed',
-  'notify_url_elicitation_completed',
 ] as const
+
+/** Clients cannot wait for these. */
+const WITHOUT_EFFECT = ['notify_resource_updated', 'notify_url_elicitation_completed'] as const
 
 /** Functions that return what the client answers. Without an answer the call ends. */
 const QUESTIONS = ['create_elicitation', 'create_message', 'list_roots'] as const
@@ -49,8 +49,8 @@ export function withAgent(
 ): HostFunctions {
   const messages = MESSAGES.map((name): [string, HostFunction] => [
     name,
-    (context: CallContext, at: bigint) => {
-      const text = context.read(at)?.text() ?? ''
+    (context: CallContext, at?: bigint) => {
+      const text = textAt(context, at)
       if (text.length <= MAX_MESSAGE) send(name, text, context.hostContext<object>())
       return 0n
     },
@@ -59,7 +59,7 @@ export function withAgent(
   const questions = QUESTIONS.map((name): [string, HostFunction] => [
     name,
     (context: CallContext, at?: bigint) => {
-      const text = at === undefined ? '' : (context.read(at)?.text() ?? '')
+      const text = textAt(context, at)
       const host = context.hostContext<object>()
       const answer = text.length > MAX_MESSAGE ? undefined : send(name, text, host)
       return answer === undefined ? refuse(name, context) : context.store(answer)
@@ -67,6 +67,11 @@ export function withAgent(
   ])
   const own = Object.fromEntries([...messages, ...silent, ...questions])
   return { ...users, [NAMESPACE]: { ...own, ...users?.[NAMESPACE] } }
+}
+
+/** @param at - undefined for a function without input. */
+function textAt(context: CallContext, at: bigint | undefined): string {
+  return at === undefined ? '' : (context.read(at)?.text() ?? '')
 }
 
 function refuse(name: string, context: CallContext): never {

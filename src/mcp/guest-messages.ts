@@ -1,25 +1,36 @@
-import type { AgentChannel } from '../guest/agent.ts'
+import type { AgentChannel, AgentMessage } from '../guest/agent.ts'
 import type { Exchange } from './exchange.ts'
 import { isObject, isRequestId, type Members, parseJson } from './json-rpc.ts'
+import type { ChangingList } from './list-changes.ts'
 import { wantedLevels } from './log-notifications.ts'
 import type { Questions } from './questions.ts'
 
 /** Messages of one call. Further ones are dropped. */
 const MAX_MESSAGES = 1_000
 
+const CHANGED: Readonly<Partial<Record<AgentMessage, ChangingList>>> = {
+  notify_tool_list_changed: 'tools',
+  notify_prompt_list_changed: 'prompts',
+  notify_resource_list_changed: 'resources',
+}
+
 /**
  * Sends the messages of a guest to its client, as far as the client has asked for them.
  *
  * @param questions - undefined: the guest gets no answers.
+ * @param changed - Receives the lists that the guest has changed.
  */
 export function channelTo(
   client: Pick<Exchange, 'meta' | 'notify' | 'revision'>,
   questions: Questions | undefined,
+  changed: Set<ChangingList>,
 ): AgentChannel {
   const isWanted = client.revision.isModern ? wantedLevels(client.meta) : undefined
   const { progressToken } = client.meta
   let sent = 0
   return (name, text) => {
+    const list = CHANGED[name]
+    if (list) changed.add(list)
     if (name !== 'notify_logging_message' && name !== 'notify_progress') return questions?.ask(name, text)
     const given = readMessage(text)
     if (!given || sent++ >= MAX_MESSAGES) return undefined

@@ -2,7 +2,7 @@ import { fitsParts } from '../platform/text.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
-import { readAll, SHAPES } from './shapes.ts'
+import { metaOf, readAll, SHAPES } from './shapes.ts'
 
 /** Values of a completion. (MCP) */
 const MAX_VALUES = 100
@@ -60,7 +60,11 @@ export class GuestMethods {
     const contents = readAll(answer.contents, SHAPES.resourceContents)
     if (!contents) throw broken('resources/read')
     // A guest reads again what may have changed.
-    return { contents, ...(exchange.revision.isModern && { ttlMs: 0, cacheScope: 'private' }) }
+    return {
+      contents,
+      ...metaOf(answer),
+      ...(exchange.revision.isModern && { ttlMs: 0, cacheScope: 'private' }),
+    }
   }
 
   async #prompt(params: Members, exchange: Exchange): Promise<Members> {
@@ -70,7 +74,7 @@ export class GuestMethods {
     const { description } = answer
     const messages = readAll(answer.messages, SHAPES.promptMessage)
     if (!messages) throw broken('prompts/get')
-    return { ...(isText(description) && { description }), messages }
+    return { ...(isText(description) && { description }), messages, ...metaOf(answer) }
   }
 
   async #complete(params: Members, exchange: Exchange): Promise<Members> {

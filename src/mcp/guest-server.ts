@@ -8,6 +8,9 @@ export type ListKind = 'tools' | 'resources' | 'resourceTemplates' | 'prompts'
 
 /** A plug-in that answers requests of MCP itself. Its answers are not trusted. */
 export interface GuestServer {
+  /** The name of the plug-in. */
+  readonly plugin: string
+
   has(feature: 'resources' | 'prompts' | 'completions'): boolean
 
   /** Its tools. None if the guest fails. */

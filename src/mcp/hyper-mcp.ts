@@ -1,3 +1,4 @@
+import type { FastifyBaseLogger } from 'fastify'
 import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
 import { connectAgent } from '../guest/agent.ts'
 import { type JsonText, jsonAt, jsonMembers } from '../platform/json-parts.ts'
@@ -8,8 +9,10 @@ import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import type { ChangingList, ListChanges } from './list-changes.ts'
+import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { InputRequired } from './questions.ts'
-import { read, readFitting, SHAPES } from './shapes.ts'
+import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool, ToolArguments } from './tool.ts'
 import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
 
@@ -41,13 +44,18 @@ const MAX_ENTRIES = 1_000
 /**
  * Opens a plug-in made for hyper-mcp.
  *
- * @param ttlMs - Time after which its lists are read again, in ms.
+ * @param ttlMs - Time after which its lists are read again, in ms, unless the plug-in says that they have changed.
+ * @param changes - Clients that wait for changed lists.
  * @throws {@link ToolExportMissingError} if it has not the exports of one of the versions.
  */
-export function openHyperMcp(route: CallableRoute, ttlMs: number): GuestServer {
+export function openHyperMcp(
+  route: CallableRoute,
+  ttlMs: number,
+  changes: ListChanges | undefined,
+): GuestServer {
   const names = new Set(route.plugin.functions.map(({ name }) => name))
-  if (names.has('list_tools') && names.has('call_tool')) return new HyperMcp(route, names, ttlMs)
-  if (names.has('describe') && names.has('call')) return new HyperMcp(route, names, ttlMs, true)
+  if (names.has('list_tools') && names.has('call_tool')) return new HyperMcp(route, names, ttlMs, changes)
+  if (names.has('describe') && names.has('call')) return new HyperMcp(route, names, ttlMs, changes, true)
   throw new ToolExportMissingError(route.plugin.name, 'list_tools and call_tool, or describe and call')
 }
 
@@ -56,13 +64,21 @@ class HyperMcp implements GuestServer {
   readonly #exports: ReadonlySet<string>
   readonly #ttlMs: number
   readonly #isFirstVersion: boolean
+  readonly #changes: ListChanges | undefined
   readonly #lists = new Map<
     ListKind,
     { readonly until: number; readonly entries: Promise<readonly Members[]> }
   >()
 
-  constructor(route: CallableRoute, exports: ReadonlySet<string>, ttlMs: number, isFirstVersion = false) {
+  constructor(
+    route: CallableRoute,
+    exports: ReadonlySet<string>,
+    ttlMs: number,
+    changes: ListChanges | undefined,
+    isFirstVersion = false,
+  ) {
     this.#route = route
+    this.#changes = changes
     this.#exports = exports
     this.#ttlMs = ttlMs
     this.#isFirstVersion = isFirstVersion
@@ -74,12 +90,13 @@ class HyperMcp implements GuestServer {
     return this.#exports.has(needed[feature])
   }
 
+  get plugin(): string {
+    return this.#route.plugin.name
+  }
+
   async tools(exchange: Exchange): Promise<readonly Tool[]> {
     const entries = await this.list('tools', exchange)
-    return entries.flatMap((entry) => {
-      const tool = this.#toolOf(entry)
-      return tool ?? []
-    })
+    return entries.flatMap((entry) => this.#toolOf(entry, exchange.caller.request.log) ?? [])
   }
 
   list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
@@ -129,16 +146,10 @@ class HyperMcp implements GuestServer {
   }
 
   /** Clients could not call a tool with an invalid name. */
-  #toolOf({
-    name,
-    title,
-    description,
-    inputSchema,
-    outputSchema,
-    annotations,
-    icons,
-  }: Members): Tool | undefined {
-    if (typeof name !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) return undefined
+  #toolOf(entry: Members, log: FastifyBaseLogger): Tool | undefined {
+    const { name: ownName, title, description, inputSchema, outputSchema, annotations, icons } = entry
+    const name = `${this.#route.options.tool?.prefix ?? ''}${ownName}`
+    if (typeof ownName !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) return undefined
     const isSchema = (value: unknown): value is Members => isObject(value) && SHAPES.schema(value)
     const hints = read(annotations, SHAPES.toolAnnotations)
     return {
@@ -151,11 +162,12 @@ class HyperMcp implements GuestServer {
         ...(isSchema(outputSchema) && { outputSchema }),
         ...(hints && { annotations: hints }),
         ...(SHAPES.icons(icons) && { icons }),
+        ...metaOf(entry),
       },
-      headers: [],
+      headers: isSchema(inputSchema) ? this.#headersOf(inputSchema, name, log) : [],
       call: async (args, exchange) => {
         try {
-          return guestResult(await this.#callTool(name, args, exchange), name)
+          return guestResult(await this.#callTool(ownName, args, exchange), name)
         } catch (thrown) {
           if (isEnd(thrown)) throw thrown
           const error = knownError(thrown)
@@ -163,6 +175,16 @@ class HyperMcp implements GuestServer {
           return failedResult(error)
         }
       },
+    }
+  }
+
+  /** A tool whose headers are wrong has none: clients refuse them, too. */
+  #headersOf(inputSchema: Members, name: string, log: FastifyBaseLogger): readonly ParameterHeader[] {
+    try {
+      return parameterHeadersOf(inputSchema, name)
+    } catch (error) {
+      log.warn({ plugin: this.plugin, tool: name }, (error as Error).message)
+      return []
     }
   }
 
@@ -176,6 +198,15 @@ class HyperMcp implements GuestServer {
       : this.#ask('call_tool', withContext(request, exchange), exchange)
   }
 
+  /** The lists are read again, and clients that wait for a change do so. */
+  #forget(changed: ReadonlySet<ChangingList>): void {
+    for (const list of changed) {
+      this.#lists.delete(list)
+      if (list === 'resources') this.#lists.delete('resourceTemplates')
+      this.#changes?.announce(list)
+    }
+  }
+
   /** @throws errors of the call; the question of the guest for the client; {@link ToolResultInvalidError} if the output is not an object of JSON. */
   async #ask(
     exported: string,
@@ -184,11 +215,14 @@ class HyperMcp implements GuestServer {
     caller: RouteCaller = exchange.caller,
   ): Promise<GuestAnswer> {
     const questions = caller === exchange.caller ? exchange.questions : undefined // others wait for lists, too
-    connectAgent(caller.request, channelTo(exchange, questions))
+    const changed = new Set<ChangingList>()
+    connectAgent(caller.request, channelTo(exchange, questions, changed))
     const called = this.#route.call(Buffer.from(input), caller, exported)
-    const output = await called.catch((error) => {
-      throw questions?.end ?? error
-    })
+    const output = await called
+      .catch((error) => {
+        throw questions?.end ?? error
+      })
+      .finally(() => this.#forget(changed))
     if (questions?.end) throw questions.end
     let read: JsonText
     try {

@@ -68,10 +68,13 @@ export class ListChanges {
   replace(versions: ListVersions): void {
     const before = this.#versions
     this.#versions = versions
-    for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) {
-      for (const { request, answer, wanted } of this.#streams) {
-        if (wanted.includes(list)) answer.notify(LISTS[list].notification, { _meta: metaOf(request) })
-      }
+    for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) this.announce(list)
+  }
+
+  /** Notifies the clients that wait for a list. */
+  announce(list: ChangingList): void {
+    for (const { request, answer, wanted } of this.#streams) {
+      if (wanted.includes(list)) answer.notify(LISTS[list].notification, { _meta: metaOf(request) })
     }
   }
 

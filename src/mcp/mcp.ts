@@ -87,7 +87,7 @@ export async function addMcp(
     opened.flatMap(({ tool }) => tool ?? []),
     [
       ...opened.flatMap(({ guest }) => guest ?? []),
-      ...routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs)),
+      ...routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs, changes)),
     ],
     access,
     audit,

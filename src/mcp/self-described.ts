@@ -41,6 +41,10 @@ class SelfDescribed implements GuestServer {
     this.#plain = this.#toolOf({})
   }
 
+  get plugin(): string {
+    return this.#route.plugin.name
+  }
+
   has(): boolean {
     return false
   }

@@ -132,6 +132,11 @@ export function readAll(list: unknown, shape: Shape): readonly Members[] | undef
   return parts.length === list.length ? parts : undefined
 }
 
+/** The `_meta` of what a plug-in has written, if it is an object. Programs of clients read it, such as user interfaces of tools. */
+export function metaOf({ _meta }: Members): { readonly _meta?: Members } {
+  return isObject(_meta) ? { _meta } : {}
+}
+
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (!isObject(value)) return value

@@ -1,6 +1,7 @@
 import { ScopeMissingError } from '../errors/errors.ts'
 import { jsonAt } from '../platform/json-parts.ts'
 import { hasKeyTwice } from '../platform/json-text.ts'
+import { printable } from '../platform/text.ts'
 import type { Access } from './access.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
@@ -10,12 +11,17 @@ import { claimsOf } from './token-claims.ts'
 import type { Tool } from './tool.ts'
 import type { ToolResult } from './tool-result.ts'
 
+/** Names that the log has: plug-ins choose them. */
+const MAX_TWINS = 1_000
+
 /** All tools, and which of them a client may use. */
 export class ToolBox {
   /** Tools of routes. */
   readonly own: readonly Tool[]
   readonly #byName: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
+  /** Tools that the log has named because of their names. */
+  readonly #twins = new Set<string>()
   readonly #scopeFor: Access['scopeFor']
 
   /** @param guests - Plug-ins with tools of their own, which are listed after the others. */
@@ -84,12 +90,28 @@ export class ToolBox {
     return (await this.#all(exchange)).find((tool) => tool.name === name)
   }
 
-  /** Of several tools with the same name, the first one counts. */
+  /** Of several tools with the same name, the first one counts, and the log names the others once. */
   async #all(exchange: Exchange): Promise<readonly Tool[]> {
     const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
-    const all = new Map<string, Tool>()
-    for (const tool of [...this.own, ...lists.flat()]) if (!all.has(tool.name)) all.set(tool.name, tool)
+    const all = new Map(this.#byName)
+    const owners = new Map(this.own.map(({ name }) => [name, 'a route']))
+    for (const [index, { plugin }] of this.#guests.entries()) {
+      for (const tool of lists[index] ?? []) {
+        const owner = owners.get(tool.name)
+        if (owner !== undefined) this.#warn(tool.name, owner, plugin, exchange)
+        else all.set(tool.name, tool)
+        owners.set(tool.name, owner ?? plugin)
+      }
+    }
     return [...all.values()]
+  }
+
+  #warn(tool: string, first: string, plugin: string, { caller }: Exchange): void {
+    const twin = JSON.stringify([tool, plugin])
+    if (this.#twins.has(twin) || this.#twins.size >= MAX_TWINS) return
+    this.#twins.add(twin)
+    const message = `The tool ${tool} of ${plugin} cannot be called: ${first} has one of that name. Set tool.prefix or tool.name`
+    caller.request.log.warn({ tool, plugin }, printable(message))
   }
 }
 

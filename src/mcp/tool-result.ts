@@ -122,7 +122,7 @@ function imageType(bytes: Buffer): string {
  * @throws {@link ToolResultInvalidError} if it is none.
  */
 export function guestResult({ value, text }: GuestAnswer, tool: string): ToolResult {
-  const { content, structuredContent, isError } = value
+  const { content, structuredContent, isError, _meta } = value
   const parts = readAll(content, SHAPES.content)
   if (!parts) throw new ToolResultInvalidError(tool, 'it has no valid content')
   return {
@@ -135,10 +135,11 @@ export function guestResult({ value, text }: GuestAnswer, tool: string): ToolRes
         },
       }),
     ...(isError === true && { isError }),
+    ...(isObject(_meta) && { _meta: { ..._meta, [CODE_KEY]: undefined } }),
   }
 }
 
-/** The key of `_meta` with the code of a failure. */
+/** The key of `_meta` with the code of a failure of the server. Guests do not have it. */
 const CODE_KEY = 'wasm-serve/code'
 
 /** A failed call as a result, so that a model can read the reason. The guest's own message is passed on unchanged. */

@@ -131,6 +131,13 @@ const toolSettings = only({
       description: "Name of the tool. Default: the route's URL, with _ for each slash.",
     }),
   ),
+  prefix: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_.-]{1,64}$',
+      hint: 'must be 1 to 64 letters, digits, _, - or .',
+      description: 'Text before the names of the tools of a plug-in, such as `docs-`. (hyper-mcp)',
+    }),
+  ),
   title: Type.Optional(Type.String({ minLength: 1, description: 'Title of the tool, for people.' })),
   description: Type.Optional(
     Type.String({ minLength: 1, description: "Description of the tool, for models. Default: the route's." }),

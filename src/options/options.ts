@@ -157,6 +157,8 @@ function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): P
         problemAt([...path, 'smoke'], 'has no effect: with the contract hyper-mcp the route has no URL'),
       ]
     if (contract === 'hyper-mcp' && !isOn) return [problemAt([...path, 'contract'], 'needs the option mcp')]
+    if (tool?.prefix !== undefined && contract !== 'hyper-mcp')
+      return [problemAt([...path, 'tool', 'prefix'], 'has no effect without the contract hyper-mcp')]
     return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
       ? [problemAt([...path, 'tool', 'enabled'], message)]
       : []

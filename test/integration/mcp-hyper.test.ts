@@ -1,8 +1,9 @@
-import { expect, test } from 'vitest'
-import type { RouteOptions } from '../../src/index.ts'
+import { pino } from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { createServer, type RouteOptions } from '../../src/index.ts'
 import { file, guestBytes } from '../support/guest.ts'
 import { cannedGuest, hyperGuest } from '../support/hyper-guest.ts'
-import { type McpUser, serveMcp } from '../support/mcp.ts'
+import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const HYPER = file('hyper.wasm', guestBytes(hyperGuest()))
 
@@ -299,6 +300,92 @@ test('a plug-in that cannot list its tools does not hide those of others, and of
   ])
   expect(await names(user, 'tools/list', 'tools')).toEqual(['same'])
   expect(await user.call('same')).toMatchObject({ content: [{ text: 'first' }] })
+})
+
+test('equal names of two plug-ins are in the log, and a prefix makes both callable', async () => {
+  const one = (text: string) =>
+    canned({
+      list_tools: [{ when: '', output: '{"tools":[{"name":"same","inputSchema":{}}]}' }],
+      call_tool: [{ when: '"name":"same"', output: JSON.stringify({ content: [{ type: 'text', text }] }) }],
+    })
+  const inline = { engine: 'inline' } as const
+  const all = (tool?: RouteOptions['tool']) => [
+    hyper(one('first'), { ...inline, url: '/b' }),
+    hyper(one('second'), { ...inline, url: '/c', ...(tool && { tool }) }),
+  ]
+  const warnings: string[] = []
+  const write = (line: string) => {
+    if (line.includes('tool.prefix')) warnings.push(JSON.parse(line).tool)
+  }
+  const app = await createServer(
+    { port: 0, stallMs: 0, mcp: {}, routes: all() },
+    pino({ base: null }, { write }),
+  )
+  onTestFinished(() => app.close())
+  const twice = new McpUser(await app.listen())
+  for (const _ of [1, 2]) expect(await names(twice, 'tools/list', 'tools')).toEqual(['same'])
+  expect(warnings).toEqual(['same'])
+  const user = await serveMcp(all({ prefix: 'home-' }))
+  expect(await names(user, 'tools/list', 'tools')).toEqual(['same', 'home-same'])
+  expect(await user.call('home-same')).toMatchObject({ content: [{ text: 'second' }] })
+  await expect(serveMcp([{ url: '/a', plugin: guestBytes('echo'), tool: { prefix: 'a' } }])).rejects.toThrow(
+    'prefix',
+  )
+})
+
+test('the _meta of a plug-in reaches the client, but not a code of the server', async () => {
+  const ui = { ui: { resourceUri: 'ui://w/index.html' } }
+  const user = await serveMcp([
+    hyper(
+      canned({
+        list_tools: [
+          { when: '', output: JSON.stringify({ tools: [{ name: 'w', inputSchema: {}, _meta: ui }] }) },
+        ],
+        call_tool: [{ when: '', output: '{"content":[],"_meta":{"a.b/row":7,"wasm-serve/code":"X"}}' }],
+        list_prompts: [{ when: '', output: '{"prompts":[{"name":"p"}]}' }],
+        get_prompt: [{ when: '', output: '{"messages":[],"_meta":{"a.b/p":1}}' }],
+      }),
+      { engine: 'inline' },
+    ),
+  ])
+  expect((await user.legacy('tools/list')).body.result.tools).toMatchObject([{ _meta: ui }])
+  expect((await user.legacy('tools/call', { name: 'w' })).body.result._meta).toEqual({ 'a.b/row': 7 })
+  expect((await user.legacy('prompts/get', { name: 'p' })).body.result._meta).toEqual({ 'a.b/p': 1 })
+})
+
+test('a header of an argument must match it, for tools of a plug-in too', async () => {
+  const inputSchema = { properties: { region: { type: 'string', 'x-mcp-header': 'Region' } } }
+  const plugin = canned({
+    list_tools: [{ when: '', output: JSON.stringify({ tools: [{ name: 'w', inputSchema }] }) }],
+    call_tool: [{ when: '', output: '{"content":[]}' }],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const call = async (header: string) =>
+    (
+      await user.modern(
+        'tools/call',
+        { name: 'w', arguments: { region: 'eu' } },
+        { 'mcp-param-region': header },
+      )
+    ).body
+  expect((await call('us')).error.code).toBe(-32_020)
+  expect((await call('eu')).result.content).toEqual([])
+})
+
+test('a plug-in that says that its list has changed is asked again, and clients that wait are told', async () => {
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"add","inputSchema":{}}]}' }],
+    call_tool: [{ when: '', output: '{"content":[]}', tell: [['notify_tool_list_changed', '']] }],
+  })
+  const user = await serveMcp([hyper(plugin)])
+  const closing = new AbortController()
+  onTestFinished(() => closing.abort())
+  const filter = { notifications: { toolsListChanged: true } }
+  const reader = (await user.open('subscriptions/listen', filter, closing.signal)).getReader()
+  const next = async () => Buffer.from((await reader.read()).value ?? '').toString()
+  expect(await next()).toContain('acknowledged')
+  await user.call('add')
+  expect(await next()).toContain('notifications/tools/list_changed')
 })
 
 test('a client that leaves while a list is read does not empty that of others', async () => {
