@@ -1,8 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { IncomingMessage } from 'node:http'
+import { sensitiveHeaders } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { giveBack } from '../platform/buffer-pool.ts'
-import { http2StreamOf } from '../platform/missing-types.ts'
+import { sendWhole } from '../platform/http2-answer.ts'
+import { http2ResponseOf } from '../platform/missing-types.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
@@ -64,30 +66,48 @@ function openDirect(options: ContractOptions, isLogged: boolean): GuestContract 
     answer(output, reply) {
       const { raw, request } = reply
       const isHttp1 = request.raw instanceof IncomingMessage
-      if (!isHttp1 && !http2StreamOf(raw)) {
+      const http2Response = isHttp1 ? undefined : http2ResponseOf(raw)
+      if (!isHttp1 && !http2Response) {
         setCommonHeaders(reply) // an injected request
         viaFastify.answer(output, reply)
         return
       }
       const { length } = output
       if (isLogged) reply.header('content-length', length) // it is not sent: the log reads it
+      const type = options.contentType ?? guessType(output)
+      const isHead = request.method === 'HEAD'
+      if (http2Response && length <= MAX_TEXT && !isHead && !http2Response.stream.endAfterHeaders) {
+        const headers = {
+          ':status': 200,
+          'x-request-id': request.id,
+          'x-content-type-options': 'nosniff',
+          'content-type': type,
+          'content-length': length,
+          [sensitiveHeaders]: UNIQUE_HEADERS,
+        }
+        sendWhole(http2Response, headers, latin1(output), 'latin1')
+        return
+      }
       raw.writeHead(200, [
         'x-request-id',
         request.id,
         'x-content-type-options',
         'nosniff',
         'content-type',
-        options.contentType ?? guessType(output),
+        type,
         'content-length',
         `${length}`,
       ])
-      if (!isHttp1 && request.method === 'HEAD')
+      if (http2Response && isHead)
         raw.end() // HTTP/1 omits the body by itself
       else if (length > MAX_TEXT) raw.end(output, () => giveBack(output))
       else raw.end(latin1(output), 'latin1')
     },
   }
 }
+
+/** Those that do not enter HTTP/2's table of headers: each value is new, and would displace another. */
+const UNIQUE_HEADERS = ['x-request-id']
 
 /** Bodies up to this size are sent as a string together with the headers, which takes Node less time than a buffer. */
 const MAX_TEXT = 4_096

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from 'node:http2'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 
 /*
  * Features of Node.js and V8 that their type declarations lack: the only place with type assertions that the compiler
@@ -43,7 +43,7 @@ export function endsWithHeaders(request: IncomingMessage): boolean {
   return (request as unknown as Http2ServerRequest).stream.endAfterHeaders
 }
 
-/** The stream of an answer of HTTP/2; undefined for HTTP/1. */
-export function http2StreamOf(response: ServerResponse): ServerHttp2Stream | undefined {
-  return 'stream' in response ? (response as unknown as Http2ServerResponse).stream : undefined
+/** An answer of HTTP/2 as Node made it; undefined for HTTP/1. */
+export function http2ResponseOf(response: ServerResponse): Http2ServerResponse | undefined {
+  return 'stream' in response ? (response as unknown as Http2ServerResponse) : undefined
 }

@@ -9,12 +9,17 @@ import type { RunCall } from './route.ts'
  * the guests run and their answers are written. Alternating between the two for each request costs a quarter of its CPU:
  * each phase has the processor's caches to itself, and a sleeping client is woken once for several answers.
  *
- * Calls of threads need not wait: their answers are already collected once per turn.
+ * Calls of threads need not wait: their answers are already collected once per turn. Nor do those over HTTP/2, where Node reads the
+ * requests of a connection together and writes the answers that are there after that.
  *
  * @param turns - Default: those of the process, because all of its servers share one event loop.
  */
 export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = processTurns): RunCall {
-  return engine.name === 'inline' ? (request, reply) => turns.add(run, request, reply) : run
+  if (engine.name !== 'inline') return run
+  return (request, reply) => {
+    if (request.raw.httpVersionMajor === 2) run(request, reply)
+    else turns.add(run, request, reply)
+  }
 }
 
 /** A turn with fewer calls than this is quiet: waiting for its end costs 1 us per call without benefit. */

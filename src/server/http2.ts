@@ -13,8 +13,8 @@ import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
-import { discardRest } from '../platform/unread-body.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
+import { isUnwanted, stopClient } from './early-answer.ts'
 import { Http2Request } from './http2-request.ts'
 import { Http2Response } from './node-response.ts'
 
@@ -49,9 +49,6 @@ const MAX_STREAMS = 100
  */
 const WINDOW = { stream: 2 ** 20, connection: 2 ** 23 }
 
-/** Bytes of a body that a client may still send when it has the answer. */
-const MAX_REST = 2 ** 24
-
 /**
  * Memory of a connection in MB at which Node refuses further requests (ENHANCE_YOUR_CALM, which clients do not repeat). Its
  * default is 10. What waits is bounded by the number of requests and by the limits of each, as over HTTP/1.1.
@@ -85,10 +82,9 @@ export function addHttp2(
   log: FastifyBaseLogger,
 ): Http2 {
   const sessions = new Set<ServerHttp2Session>()
-  const open = new OpenResponses()
+  const open = new OpenResponses((session) => resets.get(session)?.add())
+  const resets = new WeakMap<Http2Session, Resets>()
   const unread = new WeakSet<Http2ServerResponse>()
-  /** Those whose client shall not send the rest of its body. */
-  const unwanted = new WeakSet<ServerHttp2Stream>()
   let isEnding = false
   let isOver = false
 
@@ -103,28 +99,17 @@ export function addHttp2(
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
     session.setLocalWindowSize(WINDOW.connection)
-    // Open streams have their own limits and restart this timer.
-    session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout)
-    session.on('timeout', () => {
-      if (![...open].some(({ response }) => response.stream?.session === session)) session.close()
-    })
-    session.once('stream', () => session.setTimeout(limits.keepAliveTimeout))
-    limitResets(session)
+    session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => session.close())
+    session.once('stream', () => session.setTimeout(0)) // it would start anew at each frame
+    resets.set(session, new Resets(session))
     if (isEnding) announce(session)
   })
   http2.on('sessionError', ({ message }) =>
     log.debug({ reason: message }, 'closed an HTTP/2 session after an error'),
   )
   const listener: Http2Handler = (request, response) => {
-    const { stream } = request
-    const entry = open.add(response)
-    response.once('close', () => open.delete(entry))
-    if (!stream.endAfterHeaders) {
-      if (request.method === 'HEAD')
-        unwanted.add(stream) // there Node emits `finish` before the answer
-      else stream.once('finish', () => endEarly(request))
-    }
-    if (isOver) closeLater(stream.session)
+    open.add(response)
+    if (isOver) closeLater(request.stream.session)
     handler(request, response)
   }
   http2.on('request', listener)
@@ -140,20 +125,14 @@ export function addHttp2(
     http2.emit('connection', socket)
   })
 
-  /** Ends a request whose answer came before the end of its body. */
-  const endEarly = async (request: Http2ServerRequest) => {
-    if (!request.complete) await discardRest(request, { bytes: MAX_REST })
-    if (request.complete) return
-    request.pause()
-    unwanted.add(request.stream)
-    setImmediate(stopClient, request.stream)
-  }
+  const idle = new WeakMap<Http2Session, { readonly stream: number | undefined; readonly since: number }>()
 
   const sweep = () => {
     for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
+    closeIdle()
     for (const { response, since } of [...open]) {
       const { req, stream } = response
-      if (unwanted.has(stream)) stopClient(stream)
+      if (isUnwanted(stream)) stopClient(stream)
       const isLate = performance.now() - since > limits.requestTimeout
       if (isLate && !response.writableEnded && !hasArrived(req) && !isStreamed(req)) refuseLate(req)
       else if (response.headersSent && isUnsent(stream)) {
@@ -165,9 +144,20 @@ export function addHttp2(
       }
     }
   }
+  const closeIdle = () => {
+    const busy = new Set([...open].map(({ session }) => session))
+    const now = performance.now()
+    for (const session of sessions) {
+      const stream = session.state.lastProcStreamID
+      const known = idle.get(session)
+      if (!stream || busy.has(session) || known?.stream !== stream) idle.set(session, { stream, since: now })
+      else if (now - known.since > limits.keepAliveTimeout) session.close()
+    }
+  }
   server.on('listening', () => {
-    const { requestTimeout, unreadTimeout } = limits
-    const timer = setInterval(sweep, Math.min(1_000, requestTimeout / 2, unreadTimeout / 2)).unref()
+    const { requestTimeout, unreadTimeout, keepAliveTimeout } = limits
+    const ms = Math.min(1_000, requestTimeout / 2, unreadTimeout / 2, keepAliveTimeout / 2)
+    const timer = setInterval(sweep, ms).unref()
     server.once('close', () => clearInterval(timer))
   })
 
@@ -190,24 +180,39 @@ export function addHttp2(
 /** A response that is open. */
 interface OpenResponse {
   readonly response: Http2ServerResponse
+  readonly session: Http2Session | undefined
   readonly since: number
   place: number
 }
 
 /**
- * Not a `Map`: when a map makes a new table, the old one keeps what was in it, and the new table. So once V8 has moved a table to
- * the old generation, all requests would live until the next major garbage collection.
+ * Nothing that has closed is reachable from it, nor from the stream of a response. That is why it is not a `Map`: when a map makes a
+ * new table, the old one keeps what was in it, and the new table. Once V8 has moved a table to the old generation, all that was in
+ * later ones lives until the next major garbage collection. Node has such a map of the streams of a connection.
  */
 class OpenResponses implements Iterable<OpenResponse> {
   readonly #list: OpenResponse[] = []
+  readonly #onReset: (session: Http2Session) => void
 
-  add(response: Http2ServerResponse): OpenResponse {
-    const entry = { response, since: performance.now(), place: this.#list.length }
-    this.#list.push(entry)
-    return entry
+  constructor(onReset: (session: Http2Session) => void) {
+    this.#onReset = onReset
   }
 
-  delete({ place }: OpenResponse): void {
+  add(response: Http2ServerResponse): void {
+    const { stream } = response
+    const open = { response, session: stream.session, since: performance.now(), place: this.#list.length }
+    this.#list.push(open)
+    let entry: OpenResponse | undefined = open
+    stream.on('close', () => {
+      if (!entry) return
+      const { session } = entry
+      this.#delete(entry)
+      entry = undefined
+      if (session && (stream.aborted || stream.rstCode !== NGHTTP2_NO_ERROR)) this.#onReset(session)
+    })
+  }
+
+  #delete({ place }: OpenResponse): void {
     const last = this.#list.pop()
     if (!last || last.place === place) return
     last.place = place
@@ -217,14 +222,6 @@ class OpenResponses implements Iterable<OpenResponse> {
   [Symbol.iterator](): Iterator<OpenResponse> {
     return this.#list.values()
   }
-}
-
-/**
- * Asks the client of a complete answer not to send the rest of its body. Before the frame with END_STREAM has left, the
- * reset would break off the answer. (RFC 9113, section 8.1) That frame can wait for the client's window, after `finish`.
- */
-function stopClient(stream: ServerHttp2Stream): void {
-  if (stream.state.localClose === 1) stream.close(NGHTTP2_NO_ERROR)
 }
 
 /** Whether a part of an answer, if only its end, waits for the client to read. */
@@ -245,24 +242,28 @@ function endOf(response: Http2ServerResponse): Promise<void> {
 
 const ends = new WeakMap<Http2ServerResponse, Promise<void>>()
 
-/** Closes a connection whose streams are reset too often, by either side. */
-function limitResets(session: ServerHttp2Session): void {
-  let left = RESETS.burst
-  let since = performance.now()
-  let isCut = false
-  session.on('stream', (stream) => {
-    stream.once('close', () => {
-      if (!stream.aborted && stream.rstCode === NGHTTP2_NO_ERROR) return
-      const now = performance.now()
-      left = Math.min(RESETS.burst, left + ((now - since) / 1_000) * RESETS.perSecond) - 1
-      since = now
-      if (left >= 0 || isCut || session.destroyed) return
-      isCut = true
-      session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
-      const error = new Error('too many of its requests were reset')
-      setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
-    })
-  })
+/** Counts the resets of a connection's streams, by either side, and closes it if there are too many. */
+class Resets {
+  readonly #session: ServerHttp2Session
+  #left = RESETS.burst
+  #since = performance.now()
+  #isOver = false
+
+  constructor(session: ServerHttp2Session) {
+    this.#session = session
+  }
+
+  add(): void {
+    const session = this.#session
+    const now = performance.now()
+    this.#left = Math.min(RESETS.burst, this.#left + ((now - this.#since) / 1_000) * RESETS.perSecond) - 1
+    this.#since = now
+    if (this.#left >= 0 || this.#isOver || session.destroyed) return
+    this.#isOver = true
+    session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
+    const error = new Error('too many of its requests were reset')
+    setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
+  }
 }
 
 /**

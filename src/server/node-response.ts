@@ -1,6 +1,7 @@
 import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { Http2ServerResponse } from 'node:http2'
 import { describesBody, isBodiless } from '../contract/http-answer.ts'
+import { endEarly } from './early-answer.ts'
 
 /*
  * The last stage of every answer, whoever makes it: a guest, a hook, a package. Each head is written here. That of an answer
@@ -35,6 +36,15 @@ export class Http2Response extends Http2ServerResponse {
     if (!isBodiless(status)) return super.writeHead(status, given)
     setBodilessHead(this, status, given)
     return super.writeHead(status)
+  }
+
+  override end(callback?: () => void): this
+  override end(data: string | Uint8Array, callback?: () => void): this
+  override end(data: string | Uint8Array, encoding: BufferEncoding, callback?: () => void): this
+  override end(...args: unknown[]): this {
+    super.end(...(args as Parameters<Http2ServerResponse['end']>))
+    if (!this.req.complete && !this.stream.endAfterHeaders) endEarly(this.req)
+    return this
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type FrameClient,
   frame,
   GOAWAY,
+  HEADERS,
   openFrames,
   PING,
   preface,
@@ -125,6 +126,24 @@ test('an answer that comes before the end of the body is complete before its str
   expect(endings).toEqual(
     Object.fromEntries(requests.map((words) => [words.join(' '), ['END_STREAM', 'RST_STREAM 0']])),
   )
+})
+
+test('a small answer has a frame for its head and one for its body and end', async () => {
+  const { open } = await serve({}, [])
+  const client = await open()
+  for (const stream of [1, 3, 5]) {
+    client.send(
+      requestHead(stream, { ':path': '/echo' }),
+      frame(DATA, END_STREAM, stream, Buffer.from(`${stream}`)),
+    )
+    await client.frame(isEnd(stream))
+    const answer = client.frames.filter((each) => each.stream === stream)
+    expect(answer.map(({ type, flags }) => [type, flags & END_STREAM])).toEqual([
+      [HEADERS, 0],
+      [DATA, END_STREAM],
+    ])
+    expect(answer[1]?.payload.toString()).toBe(`${stream}`)
+  }
 })
 
 test('a body that ends after its answer needs no reset', async () => {

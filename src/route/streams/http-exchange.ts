@@ -14,7 +14,7 @@ import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/str
 import type { StreamFigures } from '../../observe/metrics.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
-import { http2StreamOf } from '../../platform/missing-types.ts'
+import { http2ResponseOf } from '../../platform/missing-types.ts'
 import { flushHead, sendContinue } from '../../platform/node-workarounds.ts'
 import { discardRest } from '../../platform/unread-body.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
@@ -358,7 +358,7 @@ const HEARTBEAT = Buffer.from(':\n\n')
 
 /** HTTP/1.0 has no framing: there a reset is the only sign of an incomplete answer. */
 function breakResponse(raw: ServerResponse): void {
-  const stream = http2StreamOf(raw)
+  const stream = http2ResponseOf(raw)?.stream
   if (stream) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
   else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket))
     raw.socket.resetAndDestroy()

@@ -4,7 +4,8 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { atEndOfTurn, MAX_BATCH, MIN_BATCH, Turns } from '../../../src/route/end-of-turn.ts'
 
 const reply = {} as FastifyReply
-const request = (id: number) => ({ id: String(id) }) as FastifyRequest
+const request = (id: number, httpVersionMajor = 1) =>
+  ({ id: String(id), raw: { httpVersionMajor } }) as FastifyRequest
 
 /** A route whose engine has this name; `ran` says which requests ran. Each test has turns of its own. */
 function open(
@@ -131,6 +132,13 @@ test('calls for threads are handed over at once', () => {
   const { call, ran } = open('workers')
   call(1)
   expect(ran).toEqual(['1'])
+})
+
+test('calls over HTTP/2 run at once: Node reads and answers a connection at a time', () => {
+  const ran: string[] = []
+  const run = atEndOfTurn(({ id }) => void ran.push(id), { name: 'inline' }, new Turns())
+  for (const id of [1, 2, 3]) run(request(id, 2), reply)
+  expect(ran).toEqual(['1', '2', '3'])
 })
 
 test('calls that come alone run at once after a while, and wait again when there is a crowd', async () => {
