@@ -29,6 +29,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Free buffers for large outputs: they hold no bytes that a response may still need.',
   'platform/buffer-pool.ts freeBytes': 'Their size.',
   'platform/descriptors.ts trouble': 'Whether file descriptors are short: a process has one limit.',
+  'platform/http2-answer.ts complete': 'Streams whose answers were sent in this turn.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts collectYoung': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',

@@ -203,7 +203,7 @@ test('a lost process that cannot be replaced is shown with the reason until it i
   const { processes, started, behavior } = await serving(2)
   const goes = new AbortController()
   behavior.start = () => {
-    behavior.start = async () => void (await once(goes.signal, 'abort'))
+    behavior.start = async () => void (goes.signal.aborted || (await once(goes.signal, 'abort')))
     throw new InstanceStartError('echo', 'no')
   }
   started[1]?.end({ code: 1 })
