@@ -1,4 +1,4 @@
-import type { ErrorObject } from 'ajv'
+import type { ErrorObject, KeywordDefinition } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import { linearPattern } from '../platform/linear-pattern.ts'
@@ -38,6 +38,7 @@ export function compileSchema(schema: Members, kind: string, tool: string): Chec
       ...{ strict: false, validateFormats: false, allErrors: false, logger: false },
       code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
     })
+    ajv.removeKeyword('uniqueItems').addKeyword(UNIQUE_ITEMS)
     const isValid = ajv.compile(schema)
     return (value) => {
       try {
@@ -50,6 +51,22 @@ export function compileSchema(schema: Members, kind: string, tool: string): Chec
   } catch (error) {
     throw refuse(error instanceof Error ? error.message.slice(0, MAX_MESSAGE) : 'it is not valid')
   }
+}
+
+/** Compares the items as texts. Ajv compares each with each other: for a million, for days. */
+const UNIQUE_ITEMS: KeywordDefinition = {
+  keyword: 'uniqueItems',
+  type: 'array',
+  schemaType: 'boolean',
+  validate: (isUnique: boolean, items: readonly unknown[]) =>
+    !isUnique || new Set(items.map((item) => JSON.stringify(item, sorted))).size === items.length,
+  error: { message: 'must not have an item twice' },
+}
+
+/** The order of the keys of an object does not matter. */
+function sorted(_key: string, value: unknown): unknown {
+  if (!isObject(value)) return value
+  return { members: Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)) }
 }
 
 function renderErrors(errors: readonly ErrorObject[]): string {

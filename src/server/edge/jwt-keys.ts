@@ -122,7 +122,7 @@ function readJwk(jwk: unknown): { jwk: JWK; algorithms: readonly JwtAlgorithm[] 
   if (use !== undefined && use !== 'sig') return undefined
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify')))
     return undefined
-  const name = `the key ${JSON.stringify(kid)}`
+  const name = `the key ${JSON.stringify(kid)?.slice(0, 80)}`
   try {
     const key = createPublicKey({ key: jwk, format: 'jwk' })
     const possible = algorithmsOf(key)

@@ -77,6 +77,25 @@ test('patterns of a schema are matched without backtracking', () => {
   expect(problemOf(() => compileSchema(behind, 'input schema', 'a'))).toEqual(SCHEMA_INVALID)
 })
 
+test('items that must be unique are compared in linear time, whatever they are', () => {
+  const check = compileSchema({ type: 'array', uniqueItems: true }, 'input schema', 'a')
+  const different = [
+    1,
+    '1',
+    null,
+    'null',
+    [1],
+    { a: 1, b: [2] },
+    { a: 1 },
+    [['a', 1]],
+    { members: [['a', 1]] },
+    [],
+    {},
+  ]
+  expect(check([...different, ...Array.from({ length: 20_000 }, (_, n) => ({ n }))])).toBeUndefined()
+  for (const same of [1, [1], { b: [2], a: 1 }, {}]) expect(check([...different, same])).toContain('twice')
+})
+
 test('a schema of another dialect, and one of another document, are refused', () => {
   for (const schema of [
     { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' },
