@@ -722,10 +722,10 @@ const fleetSettings = only({
         env: Type.Optional(
           Type.Array(
             Type.String({
-              pattern: '^(?![Ww][Aa][Ss][Mm]_[Ss][Ee][Rr][Vv][Ee]_|[Oo][Tt][Ee][Ll]_)[A-Za-z_]\\w*$',
-              hint: 'must be the name of a variable, other than WASM_SERVE_* and OTEL_*',
+              pattern: '^[A-Za-z_]\\w*$',
+              hint: 'must be the name of a variable',
             }),
-            { description: 'Variables of the environment.' },
+            { description: 'Variables of the environment, other than `WASM_SERVE_*` and `OTEL_*`.' },
           ),
         ),
         processes: Type.Optional(

@@ -269,6 +269,11 @@ function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem
     ...(fleet.canaryNodes !== undefined && fleet.canaryPercent !== undefined
       ? [problemAt(['fleet', 'canaryPercent'], 'must not be given with canaryNodes')]
       : []),
+    ...(fleet.allow?.env ?? []).flatMap((name, index) =>
+      /^(?:WASM_SERVE|OTEL)_/i.test(name)
+        ? [problemAt(['fleet', 'allow', 'env', String(index)], 'must not be WASM_SERVE_* or OTEL_*')]
+        : [],
+    ),
   ]
 }
 

@@ -250,7 +250,7 @@ test('secrets of the server cannot be shared, whatever its file says', async () 
   const text = await documentOf(() => undefined)
   for (const name of ['WASM_SERVE_ADMIN_TOKEN', 'wasm_serve_source_auth', 'OTEL_EXPORTER_OTLP_HEADERS'])
     await expect(served(text, { allow: { env: [name] } })).rejects.toMatchObject({
-      code: 'WASM_SERVE_CONFIG_INVALID',
+      code: 'WASM_SERVE_OPTIONS_INVALID',
     })
   const own = { store: `redis://user:${VARIABLE}@127.0.0.1` }
   await expect(served(text, { allow: { env: ['API_KEY'] } }, own)).rejects.toMatchObject({
