@@ -73,7 +73,7 @@ describeWith(['chromium', 'redis-server'], () => {
     expect(await apply({ NOT_HERE: 'yes' })).toContain('WASM_SERVE_FLEET_NOT_APPLIED')
     const nodes = page.getByRole('region', { name: 'Nodes' })
     await nodes
-      .getByRole('row', { name: /^node-2 .*Refuses.*NOT_HERE.*WASM_SERVE_FLEET_CONTENT_INVALID/ })
+      .getByRole('row', { name: /^node-2 .*Refuses.*NOT_HERE.*WASM_SERVE_FLEET_FORBIDDEN/ })
       .waitFor()
     const newest = page.getByRole('region', { name: 'Newest revision' })
     await newest.getByText('Stopped', { exact: true }).waitFor()
