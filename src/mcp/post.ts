@@ -168,6 +168,7 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
   readonly #mayNotify: boolean
   #isCancelled = false
   readonly #text: string
+  #paramsText: string | undefined
 
   /** @param mayNotify - Not in a batch: its answer is one array. */
   constructor(message: Request, revision: Revision, post: Post, mayNotify: boolean) {
@@ -187,7 +188,8 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
   }
 
   get paramsText(): string {
-    return jsonAt(this.#text, 'params') ?? '{}'
+    this.#paramsText ??= jsonAt(this.#text, 'params') ?? '{}'
+    return this.#paramsText
   }
 
   get caller(): RouteCaller {

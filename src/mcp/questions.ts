@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { jsonAt } from '../platform/json-parts.ts'
+import { jsonAt, jsonMembers } from '../platform/json-parts.ts'
 import type { Client } from './client.ts'
 import { isObject, type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { RequestStates } from './request-state.ts'
@@ -52,7 +52,8 @@ export class InputRequired extends Error {
 /** What a guest has asked during the request of a client. */
 export class Questions {
   readonly #states: RequestStates
-  readonly #binding: string
+  readonly #request: Request
+  readonly #client: Client
   readonly #capabilities: Members
   readonly #answers: readonly Answered[]
   #next = 0
@@ -60,22 +61,30 @@ export class Questions {
 
   /** @throws {@link RpcError} if the state of the request is not one of this server for it. */
   constructor(request: Request, client: Client, states: RequestStates) {
-    const { params, method, text } = request
-    const paramsText = jsonAt(text, 'params') ?? '{}'
-    const given = ['name', 'uri', 'arguments'].map((key) => jsonAt(paramsText, key))
-    this.#binding = JSON.stringify([client.kind, client.id, method, given])
+    const { params, text } = request
     this.#states = states
+    this.#request = request
+    this.#client = client
     const meta = isObject(params._meta) ? params._meta : {}
     const capabilities = meta[META.clientCapabilities]
     this.#capabilities = isObject(capabilities) ? capabilities : {}
     const { requestState, inputResponses } = params
-    const state = requestState === undefined ? undefined : (states.open(requestState, this.#binding) as State)
+    const state =
+      requestState === undefined ? undefined : (states.open(requestState, this.#binding()) as State)
     const answer = isObject(inputResponses) ? inputResponses[KEY] : undefined
     const isAnswered = state !== undefined && isObject(answer)
     const latest = isAnswered
-      ? [[state.asked, jsonAt(paramsText, 'inputResponses', KEY) ?? '{}'] as const]
+      ? [[state.asked, jsonAt(text, 'params', 'inputResponses', KEY) ?? '{}'] as const]
       : []
     this.#answers = [...(state?.answers ?? []), ...latest]
+  }
+
+  /** What a state is valid for. Most guests ask nothing. */
+  #binding(): string {
+    const { method, text } = this.#request
+    const members = jsonMembers(jsonAt(text, 'params'))
+    const given = ['name', 'uri', 'arguments'].map((key) => members.get(key))
+    return JSON.stringify([this.#client.kind, this.#client.id, method, given])
   }
 
   /** The end of the request, if the guest has asked what is not known. */
@@ -123,7 +132,7 @@ export class Questions {
     return new InputRequired({
       resultType: 'input_required',
       inputRequests: { [KEY]: { method, params: question } },
-      requestState: this.#states.seal(state, this.#binding),
+      requestState: this.#states.seal(state, this.#binding()),
     })
   }
 }
