@@ -14,7 +14,7 @@ export interface JsonText {
 export function jsonMembers(text: string | undefined): ReadonlyMap<string, string> {
   const members = new Map<string, string>()
   if (text?.trimStart().startsWith('{') !== true) return members
-  for (const [key, value] of partsOf(text)) members.set(JSON.parse(key), value)
+  for (const [key, value] of partsOf(text)) members.set(nameOf(key), value)
   return members
 }
 
@@ -25,7 +25,19 @@ export function jsonElements(text: string): readonly string[] {
 
 /** A member of a member, and so on. undefined if there is none. */
 export function jsonAt(text: string, ...keys: readonly string[]): string | undefined {
-  return keys.reduce<string | undefined>((at, key) => jsonMembers(at).get(key), text)
+  return keys.reduce<string | undefined>(memberOf, text)
+}
+
+function memberOf(text: string | undefined, name: string): string | undefined {
+  if (text?.trimStart().startsWith('{') !== true) return undefined
+  let found: string | undefined
+  for (const [key, value] of partsOf(text)) if (nameOf(key) === name) found = value
+  return found
+}
+
+/** @param key - In quotes. */
+function nameOf(key: string): string {
+  return key.includes('\\') ? JSON.parse(key) : key.slice(1, -1)
 }
 
 /** A text without line breaks, which JSON has only between its parts. */
