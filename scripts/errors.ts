@@ -537,7 +537,7 @@ export const ERRORS: readonly (readonly [code: string, met: ErrorSite, cause: st
   [
     'WASM_SERVE_FLEET_FORBIDDEN',
     'command',
-    'The configuration of the fleet asks for host functions, files, variables or processes of this node, or for options that each node has of its own. The message names them with their lines.',
+    'The configuration of the fleet uses host functions, files, variables or processes that this node does not allow, or options that only a node itself may set. The message names each with its line.',
     'Name what is meant in [`fleet.allow`](../operate/fleet.md#what-a-node-allows) of the config file of the node, and send it SIGHUP; or remove it from the configuration, and apply that.',
   ],
   [

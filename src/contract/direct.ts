@@ -106,7 +106,7 @@ function openDirect(options: ContractOptions, isLogged: boolean): GuestContract 
   }
 }
 
-/** Those that do not enter HTTP/2's table of headers: each value is new, and would displace another. */
+/** Headers whose value is different in each answer. HTTP/2 does not index them, so that they evict no others. (RFC 7541, section 6.2.3) */
 const UNIQUE_HEADERS = ['x-request-id']
 
 /** Bodies up to this size are sent as a string together with the headers, which takes Node less time than a buffer. */

@@ -78,10 +78,9 @@ export const NO_EDITS: Edits = { plugins: new Map(), routes: new Map() }
 const KEPT_VERSIONS = 10
 
 /**
- * Options of a route that an edit may set: by the admin API, or by a state folder, which stores such edits; and those that
- * a node takes from its fleet. All others are reserved for the configuration: they refer to code or files of this machine, or lift protections of the process
- * from guests. A new option is refused until it has been reviewed for both. `plugin` is the name of an existing
- * plug-in, never a path.
+ * Options of a route that may come from the admin API, from a state folder, or from a fleet. Only the configuration of this machine
+ * sets the others: they refer to its code or files, or weaken the protection of the process against guests. A new option is not
+ * in the list until it has been reviewed for all three sources. `plugin` is the name of an existing plug-in, never a path.
  */
 // biome-ignore format: a list that is read, not edited line by line
 export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [

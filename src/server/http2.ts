@@ -11,6 +11,7 @@ import {
 import type { Server } from 'node:https'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
+import { EventRate } from '../platform/event-rate.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
@@ -245,8 +246,7 @@ const ends = new WeakMap<Http2ServerResponse, Promise<void>>()
 /** Counts the resets of a connection's streams, by either side, and closes it if there are too many. */
 class Resets {
   readonly #session: ServerHttp2Session
-  #left = RESETS.burst
-  #since = performance.now()
+  readonly #rate = new EventRate(RESETS.burst, RESETS.perSecond)
   #isOver = false
 
   constructor(session: ServerHttp2Session) {
@@ -255,10 +255,7 @@ class Resets {
 
   add(): void {
     const session = this.#session
-    const now = performance.now()
-    this.#left = Math.min(RESETS.burst, this.#left + ((now - this.#since) / 1_000) * RESETS.perSecond) - 1
-    this.#since = now
-    if (this.#left >= 0 || this.#isOver || session.destroyed) return
+    if (this.#rate.count() || this.#isOver || session.destroyed) return
     this.#isOver = true
     session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
     const error = new Error('too many of its requests were reset')
