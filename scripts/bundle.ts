@@ -57,7 +57,7 @@ export async function bundleExtism(): Promise<void> {
     input: { extism: 'src/extism.ts' },
     cwd: file('.'),
     platform: 'node',
-    plugins: [esmExternalRequirePlugin({ external: [/^node:/] }), replacing(EMBEDDED)],
+    plugins: [esmExternalRequirePlugin({ external: [/^node:/] }), replacing(EMBEDDED), withoutErrorTexts],
     output: {
       dir: 'dist',
       format: 'es',
@@ -177,6 +177,7 @@ export async function bundle(
           id.startsWith(REQUIRE) ? { code: requiring(id.slice(REQUIRE.length)), moduleType: 'js' } : null,
       },
       replacing(replacements),
+      withoutErrorTexts,
     ],
     output: {
       dir: folder,
@@ -188,6 +189,18 @@ export async function bundle(
     },
   })
 }
+
+/** What is only for docs/reference/errors.md. */
+const withoutErrorTexts: Plugin = {
+  name: 'error texts',
+  transform: {
+    filter: { id: /src\/errors\/\w+\.ts$/ },
+    handler: (code) => code.replace(ERROR_TEXT, ''),
+  },
+}
+
+/** A property with a string. */
+const ERROR_TEXT = /\s*\b(?:site|cause|remedy):\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"),/g
 
 function replacing(replacements: Replacements): Plugin {
   return {

@@ -4,12 +4,13 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metrics.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
+import '../src/errors/errors.ts'
+import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { Secrets } from '../src/observe/log/secrets.ts'
 import { type Flag, flags, variables } from '../src/options/flags.ts'
 import { loadSchema, routeSchema, serverSchema } from '../src/options/options-schema.ts'
 import { PROCESS_STATE } from '../src/platform/process-state.ts'
-import { ERRORS, type ErrorSite } from './errors.ts'
 import { renderRooms } from './rooms.ts'
 
 /* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
@@ -164,7 +165,7 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 }
 
-const MET: Readonly<Record<Exclude<ErrorSite, number>, readonly [title: string, how: string]>> = {
+const SITES: Readonly<Record<FailureSite, readonly [title: string, how: string]>> = {
   log: ['Last lines of a log', 'Written to standard error before the process ends.'],
   command: [
     'Commands and loading',
@@ -174,15 +175,22 @@ const MET: Readonly<Record<Exclude<ErrorSite, number>, readonly [title: string, 
   extism: ['`wasm-serve/extism`', 'Thrown by a plug-in of `wasm-serve/extism`.'],
 }
 
+/** The failures that appear at a site, or as answers, by status and code. */
+function failuresAt(site?: FailureSite): FailureEntry[] {
+  return failureEntries()
+    .filter((entry) => entry.site === site)
+    .sort((a, b) => (site ? 0 : statusOf(a) - statusOf(b)) || (a.code < b.code ? -1 : 1))
+}
+
 function renderErrors(): string {
-  const entry = ([name, met, cause, remedy]: (typeof ERRORS)[number]) => {
-    const status =
-      typeof met === 'number' ? `Status ${met}${STATUS_CODES[met] ? ` (${STATUS_CODES[met]})` : ''}. ` : ''
-    return `### ${name}\n\n${status}${cause}\n\n*Remedy:* ${remedy}`
+  const render = (entry: FailureEntry) => {
+    const status = statusOf(entry)
+    const name = STATUS_CODES[status] ? ` (${STATUS_CODES[status]})` : ''
+    const how = entry.site ? '' : `Status ${status}${name}. `
+    return `### ${entry.code}\n\n${how}${entry.cause}\n\n*Remedy:* ${entry.remedy}`
   }
-  const answers = ERRORS.filter(([, met]) => typeof met === 'number')
-  const others = Object.entries(MET).map(([kind, [title, how]]) => {
-    const entries = ERRORS.filter(([, met]) => met === kind).map(entry)
+  const others = Object.entries(SITES).map(([site, [title, how]]) => {
+    const entries = failuresAt(site as FailureSite).map(render)
     return `## ${title}\n\n${how}\n\n${entries.join('\n\n')}`
   })
   return `# Errors
@@ -194,7 +202,7 @@ Each code stands for one failure and does not change. Answers carry it as \`code
 
 ## Answers of a server
 
-${answers.map(entry).join('\n\n')}
+${failuresAt().map(render).join('\n\n')}
 
 ${others.join('\n\n')}
 `
@@ -227,8 +235,9 @@ ${pages.join('\n\n')}
 
 function renderHttp(): string {
   const statuses = new Map<number, string[]>()
-  for (const [name, met] of ERRORS) {
-    if (typeof met === 'number') statuses.set(met, [...(statuses.get(met) ?? []), name])
+  for (const entry of failuresAt()) {
+    const status = statusOf(entry)
+    statuses.set(status, [...(statuses.get(status) ?? []), entry.code])
   }
   const rows = [...statuses].map(([status, names]) => {
     const links = names.map((name) => `[\`${name}\`](errors.md#${name.toLowerCase()})`)

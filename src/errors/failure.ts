@@ -1,24 +1,55 @@
 import type { FastifyErrorConstructor } from '@fastify/error'
 import createError from '@fastify/error'
 
-/**
- * Makes the class of a failure that wasm-serve causes. Texts in its message may come from anybody.
- *
- * @param statusCode - What a client sees.
- * @param isCut - Whether long texts in the message are cut. Default: true.
- */
-export function failure<Args extends unknown[]>(
-  code: `WASM_SERVE_${string}`,
-  message: string,
-  statusCode = 500,
-  isCut = true,
-): FastifyErrorConstructor<{ code: string; statusCode: number }, [...Args, options?: ErrorOptions]> {
-  const Failure = createError<string, number, [...Args, options?: ErrorOptions]>(code, message, statusCode)
-  classes.set(code, () => Reflect.construct(Failure, []))
-  if (!isCut) return Failure
+/** All that is written about a failure. The build leaves out what only docs/reference/errors.md shows: site, cause and remedy. */
+export type FailureEntry = FailureTexts &
+  ({ readonly status: number; readonly site?: FailureSite } | { readonly site: FailureSite })
+
+interface FailureTexts {
+  /** Never renamed or reused. */
+  readonly code: `WASM_SERVE_${string}`
+  /** What failed, the limit that it met, what to do. Its `%s` (texts) and `%d` (numbers) are the arguments of the class. */
+  readonly message: string
+  /** Whether long texts in the message stay whole. Default: each line is cut. */
+  readonly isWhole?: true
+  readonly cause: string
+  readonly remedy: string
+}
+
+/** Where a failure appears. The default is an answer with its status; elsewhere the default of the status is 500. */
+export type FailureSite = 'log' | 'command' | 'guest' | 'extism'
+
+/** The class of a failure. A last argument can have its `cause`. */
+export type FailureClass<Code extends string, Message extends string> = FastifyErrorConstructor<
+  { code: Code; statusCode: number },
+  [...ValuesIn<Message>, options?: ErrorOptions]
+>
+
+type ValuesIn<Message extends string> = Message extends `${string}%${infer Kind}${infer Rest}`
+  ? [Kind extends 'd' ? number : string, ...ValuesIn<Rest>]
+  : []
+
+/** Makes the class of a failure that wasm-serve causes. Texts in its message may come from anybody. */
+export function failure<Code extends string, Message extends string>(
+  entry: FailureEntry & { readonly code: Code; readonly message: Message },
+): FailureClass<Code, Message> {
+  const { code, message, isWhole } = entry
+  const Failure: FailureClass<Code, Message> = createError(code, message, statusOf(entry))
+  classes.set(code, { entry, make: () => Reflect.construct(Failure, []) })
+  if (isWhole) return Failure
   return new Proxy(Failure, {
     construct: (target, args, newTarget) => Reflect.construct(target, args.map(cut), newTarget),
   })
+}
+
+/** The status that a client sees. */
+export function statusOf(entry: FailureEntry): number {
+  return 'status' in entry ? entry.status : 500
+}
+
+/** The entries of all classes that are loaded. */
+export function failureEntries(): FailureEntry[] {
+  return [...classes.values()].map(({ entry }) => entry)
 }
 
 /** Limits of a text in a message, in characters. Some texts are lists with a line for each problem. */
@@ -36,8 +67,8 @@ function cutLine(line: string): string {
   return line.length > MAX_LINE ? `${line.slice(0, MAX_LINE / 2)}...${line.slice(-MAX_LINE / 2)}` : line
 }
 
-/** Error classes by code. */
-const classes = new Map<string, () => Error>()
+/** Error classes by code, with their entries. */
+const classes = new Map<string, { readonly entry: FailureEntry; readonly make: () => Error }>()
 
 /**
  * Rebuilds an error that crossed to another thread, with the class of its code.
@@ -45,8 +76,8 @@ const classes = new Map<string, () => Error>()
  * @returns undefined if no class has this code.
  */
 export function restoreError(code: string, message: string, cause: unknown): Error | undefined {
-  const make = classes.get(code)
-  return make && Object.assign(make(), { message, cause })
+  const found = classes.get(code)
+  return found && Object.assign(found.make(), { message, cause })
 }
 
 /** Returns the message followed by the code. The code has its own line if the message has several. A list of failures ends with a code. */

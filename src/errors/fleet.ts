@@ -2,55 +2,74 @@ import { failure } from './failure.ts'
 
 /* Failures of a fleet: nodes that serve one desired state. */
 
-/** The store of the fleet does not answer. The node serves what it has; changes are not possible. */
-export const FleetUnavailableError = failure<[store: string, reason: string]>(
-  'WASM_SERVE_FLEET_UNAVAILABLE',
-  'The store of the fleet (%s) cannot be used now: %s',
-  503,
-)
+export const FleetUnavailableError = failure({
+  code: 'WASM_SERVE_FLEET_UNAVAILABLE',
+  status: 503,
+  message: 'The store of the fleet (%s) cannot be used now: %s',
+  cause: 'The store of the fleet does not answer. The node serves what it has; the fleet cannot be changed.',
+  remedy: 'Check the server of `--fleet`, and the network to it.',
+})
 
-/** The store of the fleet does not answer at the start, and the state folder has no copy of a revision. */
-export const FleetNoCopyError = failure<[reason: string]>(
-  'WASM_SERVE_FLEET_NO_COPY',
-  'This node has no copy of a revision to start from (--state), and needs the store: %s',
-)
+export const FleetNoCopyError = failure({
+  code: 'WASM_SERVE_FLEET_NO_COPY',
+  site: 'command',
+  message: 'This node has no copy of a revision to start from (--state), and needs the store: %s',
+  cause:
+    'The store of the fleet does not answer at the start, and the node has no copy of a revision in `--state`.',
+  remedy:
+    'Check the server of `--fleet`, and the network to it. A node that has served with `--state` boots without it.',
+})
 
-/** Something of the fleet is missing, damaged, does not have its digest, or needs a variable that this node does not have. */
-export const FleetContentError = failure<[content: string, reason: string]>(
-  'WASM_SERVE_FLEET_CONTENT_INVALID',
-  'The %s of the fleet cannot be used: %s',
-)
+export const FleetContentError = failure({
+  code: 'WASM_SERVE_FLEET_CONTENT_INVALID',
+  site: 'command',
+  message: 'The %s of the fleet cannot be used: %s',
+  cause:
+    'Something of the fleet is missing or damaged, needs a variable that this node does not have, or is too large (`fleet.moduleMax`).',
+  remedy:
+    'The message names it. Set the variable, or apply the configuration again; push a large module to a registry, and name it by `oci://`.',
+})
 
-/** The configuration of the fleet asks for what this node has not allowed (`fleet.allow`). */
-export const FleetForbiddenError = failure<[reasons: string]>(
-  'WASM_SERVE_FLEET_FORBIDDEN',
-  'The configuration of the fleet asks for what this node does not allow: %s',
-)
+export const FleetForbiddenError = failure({
+  code: 'WASM_SERVE_FLEET_FORBIDDEN',
+  site: 'command',
+  message: 'The configuration of the fleet asks for what this node does not allow: %s',
+  cause:
+    'The configuration of the fleet uses host functions, files, variables or processes that this node does not allow, or options that only a node itself may set. The message names each with its line.',
+  remedy:
+    'Name what is meant in [`fleet.allow`](../operate/fleet.md#what-a-node-allows) of the config file of the node, and send it SIGHUP; or remove it from the configuration, and apply that.',
+})
 
-/** The fleet has no revision yet, or the store has lost it. */
-export const FleetEmptyError = failure<[store: string]>(
-  'WASM_SERVE_FLEET_EMPTY',
-  'The fleet has no revision (%s): start a node with plug-ins, or run wasm-serve fleet apply',
-  409,
-)
+export const FleetEmptyError = failure({
+  code: 'WASM_SERVE_FLEET_EMPTY',
+  status: 409,
+  message: 'The fleet has no revision (%s): start a node with plug-ins, or run wasm-serve fleet apply',
+  cause: 'The fleet has no revision yet, or its store has lost all.',
+  remedy: 'Start a node with plug-ins or a config file, or run `wasm-serve fleet apply`.',
+})
 
-/** The revision is stored, but a node refuses it, or has not served it in time. */
-export const FleetNotAppliedError = failure<[revision: number, nodes: string]>(
-  'WASM_SERVE_FLEET_NOT_APPLIED',
-  'Revision %d is stored, but not all nodes serve it: %s',
-  409,
-)
+export const FleetNotAppliedError = failure({
+  code: 'WASM_SERVE_FLEET_NOT_APPLIED',
+  status: 409,
+  message: 'Revision %d is stored, but not all nodes serve it: %s',
+  cause:
+    'The revision is stored, but a node refuses it, it was taken back, or not all nodes served it in time.',
+  remedy:
+    'The detail names the nodes and the reason. Correct it and apply again, or run `wasm-serve fleet rollback`.',
+})
 
-/** Another change was stored between the reading of the current state and the writing of this one. */
-export const FleetChangedError = failure(
-  'WASM_SERVE_FLEET_CHANGED',
-  'Another change of the fleet came first: read the current state and try again',
-  409,
-)
+export const FleetChangedError = failure({
+  code: 'WASM_SERVE_FLEET_CHANGED',
+  status: 409,
+  message: 'Another change of the fleet came first: read the current state and try again',
+  cause: 'Another change of the [fleet](../operate/fleet.md) was stored first.',
+  remedy: 'Look at the newest revision, and make the change again.',
+})
 
-/** The newest revision is not the one that the caller expects. */
-export const FleetRevisionError = failure<[newest: number, expected: number]>(
-  'WASM_SERVE_FLEET_REVISION_OTHER',
-  'The newest revision of the fleet is %d, not %d: look at the difference, and try again',
-  409,
-)
+export const FleetRevisionError = failure({
+  code: 'WASM_SERVE_FLEET_REVISION_OTHER',
+  status: 409,
+  message: 'The newest revision of the fleet is %d, not %d: look at the difference, and try again',
+  cause: 'The newest revision of the fleet is not that of `--expect`.',
+  remedy: 'Look at it with `wasm-serve fleet diff`, and apply again with its number.',
+})

@@ -1,241 +1,181 @@
 import { failure } from './failure.ts'
 
-/* Failures to load or start a plug-in, of its key-value store, and of the `wasm-serve/extism` API. */
+/* Failures to load or to start a plug-in. */
 
-/* Loading and starting. */
+export const PluginUnreadableError = failure({
+  code: 'WASM_SERVE_PLUGIN_UNREADABLE',
+  site: 'command',
+  message: 'Cannot read plug-in %s: %s',
+  cause: 'The file does not exist or cannot be read.',
+  remedy: 'Check the path and the permissions of the file.',
+})
 
-/** The plug-in's bytes cannot be read: no such file, a directory, no permission. */
-export const PluginUnreadableError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_PLUGIN_UNREADABLE',
-  'Cannot read plug-in %s: %s',
-)
+export const PluginInvalidError = failure({
+  code: 'WASM_SERVE_PLUGIN_INVALID',
+  site: 'command',
+  message: 'Plug-in %s cannot be used: %s',
+  cause:
+    'The bytes are not a WebAssembly core module, or need more memory than the limit. The message says which kind of file it is.',
+  remedy: 'Build a core module (not a component). The message has the kind of file, and the required memory.',
+})
 
-/** The bytes are not a WebAssembly core module. */
-export const PluginInvalidError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_PLUGIN_INVALID',
-  'Plug-in %s cannot be used: %s',
-)
+export const PluginLoadFailedError = failure({
+  code: 'WASM_SERVE_PLUGIN_LOAD_FAILED',
+  site: 'command',
+  message: 'Plug-in %s cannot be loaded: %s',
+  cause:
+    'The thread that loads the plug-in has ended, or took more than 60 s, or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
+  remedy: 'Use a smaller module, or a faster machine. Reload the configuration after a change of files.',
+})
 
-/** The thread that loads the plug-in ended early or took too long: the plug-in is discarded. */
-export const PluginLoadFailedError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_PLUGIN_LOAD_FAILED',
-  'Plug-in %s cannot be loaded: %s',
-)
+export const PluginTooComplexError = failure({
+  code: 'WASM_SERVE_PLUGIN_TOO_COMPLEX',
+  site: 'command',
+  message: 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s',
+  cause:
+    'A module exceeds the [limits](../operate/module-limits.md) on compilation cost; the message names function, number and flag.',
+  remedy: 'Raise the limit that the message names with `--module-limit`, if you trust the plug-in.',
+})
 
-/** A module exceeds a complexity limit and was not compiled. */
-export const PluginTooComplexError = failure<
-  [source: string, where: string, found: number, unit: string, limit: number, remedy: string]
->('WASM_SERVE_PLUGIN_TOO_COMPLEX', 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s')
+export const PluginUnboundedError = failure({
+  code: 'WASM_SERVE_PLUGIN_UNBOUNDED',
+  site: 'command',
+  message:
+    'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
+  cause:
+    'The plug-in has garbage-collected types, or keeps exceptions, which no memory limit bounds: see `--allow-gc`.',
+  remedy: 'Use `--allow-gc` with `--engine subprocess`, if you trust the plug-in.',
+})
 
-/** A module can allocate outside its linear memory, where no limit applies. */
-export const PluginUnboundedError = failure<[source: string, feature: string]>(
-  'WASM_SERVE_PLUGIN_UNBOUNDED',
-  'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
-)
+export const SourceInvalidError = failure({
+  code: 'WASM_SERVE_SOURCE_INVALID',
+  site: 'command',
+  message: 'Plug-in source %s cannot be used: %s',
+  cause:
+    'What names the plug-in is refused: a URL, a pin that is not a digest, or a link that is not a module.',
+  remedy: 'Use a path, an `https` URL, or `#sha256=` with 64 hexadecimal digits.',
+})
 
-/** The plug-in's source cannot be used: its URL is refused, its pin is not a digest, or its link is not a module. */
-export const SourceInvalidError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_SOURCE_INVALID',
-  'Plug-in source %s cannot be used: %s',
-)
+export const ManifestInvalidError = failure({
+  code: 'WASM_SERVE_MANIFEST_INVALID',
+  site: 'command',
+  message: 'Manifest %s is not valid:\n%s',
+  cause: 'The Extism manifest has errors. Each is listed with the path of its key.',
+  remedy: 'Correct each key that is listed.',
+})
 
-/** The Extism manifest is not valid; the message lists every problem with the path of its key. */
-export const ManifestInvalidError = failure<[manifest: string, problems: string]>(
-  'WASM_SERVE_MANIFEST_INVALID',
-  'Manifest %s is not valid:\n%s',
-)
+export const DigestMismatchError = failure({
+  code: 'WASM_SERVE_DIGEST_MISMATCH',
+  site: 'command',
+  message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
+  cause: "The bytes are not those that the pin or the manifest's `hash` names.",
+  remedy: 'Check where the bytes come from. If the new ones are right, change the pin.',
+})
 
-/** The bytes do not match the pin or the manifest's `hash`, and are discarded. */
-export const DigestMismatchError = failure<[source: string, expected: string, actual: string]>(
-  'WASM_SERVE_DIGEST_MISMATCH',
-  'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
-)
+export const DownloadRefusedError = failure({
+  code: 'WASM_SERVE_DOWNLOAD_REFUSED',
+  site: 'command',
+  message: 'Cannot download %s: %s',
+  cause: 'The server answered with something else than a plug-in.',
+  remedy: 'Check the URL, and `WASM_SERVE_SOURCE_AUTH` if the server asks for credentials.',
+})
 
-/** The server's response is not a plug-in: refused, not found, an HTML page, a redirect that is not followed. */
-export const DownloadRefusedError = failure<[url: string, reason: string]>(
-  'WASM_SERVE_DOWNLOAD_REFUSED',
-  'Cannot download %s: %s',
-)
+export const DownloadUnreachableError = failure({
+  code: 'WASM_SERVE_DOWNLOAD_UNREACHABLE',
+  site: 'command',
+  message: 'Cannot download %s: %s',
+  cause: 'The server cannot be reached or failed, and the cache has no copy.',
+  remedy: 'Check the network and the host name.',
+})
 
-/** The server is unreachable or failed. A cached copy is used if one exists. */
-export const DownloadUnreachableError = failure<[url: string, reason: string]>(
-  'WASM_SERVE_DOWNLOAD_UNREACHABLE',
-  'Cannot download %s: %s',
-)
+export const DownloadTimeoutError = failure({
+  code: 'WASM_SERVE_DOWNLOAD_TIMEOUT',
+  site: 'command',
+  message: 'Cannot download %s: it was not complete after %d ms',
+  cause: 'The download was not complete in time.',
+  remedy: 'Raise `downloadTimeoutMs`.',
+})
 
-/** The download was not complete within its time limit. A cached copy is used if one exists. */
-export const DownloadTimeoutError = failure<[url: string, timeoutMs: number]>(
-  'WASM_SERVE_DOWNLOAD_TIMEOUT',
-  'Cannot download %s: it was not complete after %d ms',
-)
+export const DownloadTooLargeError = failure({
+  code: 'WASM_SERVE_DOWNLOAD_TOO_LARGE',
+  site: 'command',
+  message: 'Cannot download %s: it is larger than %d bytes',
+  cause: 'The download is larger than is allowed.',
+  remedy: 'Raise `downloadLimit`.',
+})
 
-/** The download exceeds its size limit; reading stopped there. */
-export const DownloadTooLargeError = failure<[url: string, maxBytes: number]>(
-  'WASM_SERVE_DOWNLOAD_TOO_LARGE',
-  'Cannot download %s: it is larger than %d bytes',
-)
+export const PluginImportError = failure({
+  code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
+  site: 'command',
+  message: 'Plug-in %s has missing imports:\n%s',
+  cause: 'The plug-in has missing imports. The message lists all of them.',
+  remedy: 'Provide the imports with `--functions` or `--link`.',
+})
 
-/** The plug-in has imports that neither the host nor a linked module provides. */
-export const PluginImportError = failure<[source: string, imports: string]>(
-  'WASM_SERVE_PLUGIN_IMPORT_MISSING',
-  'Plug-in %s has missing imports:\n%s',
-)
+export const PdkOutdatedError = failure({
+  code: 'WASM_SERVE_PDK_OUTDATED',
+  site: 'command',
+  message:
+    'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Rebuild it with a PDK of version 1.0 or later, which imports from "extism:host/env"',
+  cause: 'The plug-in was built with an Extism PDK before 1.0: build it again with a newer one.',
+  remedy: 'Build the plug-in with a PDK of version 1.0 or later.',
+})
 
-/** The plug-in was built with an Extism PDK before 1.0, whose imports today's hosts no longer provide. */
-export const PdkOutdatedError = failure<[source: string, imports: string]>(
-  'WASM_SERVE_PDK_OUTDATED',
-  'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Rebuild it with a PDK of version 1.0 or later, which imports from "extism:host/env"',
-)
+export const WasiDisabledError = failure({
+  code: 'WASM_SERVE_WASI_DISABLED',
+  site: 'command',
+  message: 'Plug-in %s needs WASI (%s), which is disabled: remove --no-wasi (option "wasi": true)',
+  cause: 'The plug-in needs WASI and has it switched off.',
+  remedy: 'Remove `--no-wasi`, or the options that need WASI.',
+})
 
-/** The plug-in needs WASI, which the route disables. */
-export const WasiDisabledError = failure<[source: string, imports: string]>(
-  'WASM_SERVE_WASI_DISABLED',
-  'Plug-in %s needs WASI (%s), which is disabled: remove --no-wasi (option "wasi": true)',
-)
+export const AllowedPathError = failure({
+  code: 'WASM_SERVE_ALLOWED_PATH_INVALID',
+  site: 'command',
+  message: 'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
+  cause: 'A folder for the guest does not exist, or is not a folder.',
+  remedy: 'Name a folder that exists.',
+})
 
-/** A folder of `allowedPaths` cannot be opened. */
-export const AllowedPathError = failure<[path: string, reason: string]>(
-  'WASM_SERVE_ALLOWED_PATH_INVALID',
-  'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
-)
+export const RuntimeUnfitError = failure({
+  code: 'WASM_SERVE_RUNTIME_UNFIT',
+  site: 'command',
+  message: 'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
+  cause: 'The route or the manifest needs a feature that the runtime does not have.',
+  remedy: 'Use the kernel runtime (the default), or remove the option that the message names.',
+})
 
-/** The route or its plug-in's manifest needs a feature that the runtime lacks. */
-export const RuntimeUnfitError = failure<[plugin: string, runtime: string, feature: string]>(
-  'WASM_SERVE_RUNTIME_UNFIT',
-  'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
-)
+export const HostFunctionInvalidError = failure({
+  code: 'WASM_SERVE_HOST_FUNCTION_INVALID',
+  site: 'command',
+  message: 'Invalid host functions:\n%s',
+  cause: 'The module of host functions cannot be loaded, exports no functions, or uses a reserved name.',
+  remedy: 'Export an object of namespaces with functions, under other names than `extism:host/env`.',
+})
 
-/** Host functions are invalid; the message lists all problems. */
-export const HostFunctionInvalidError = failure<[problems: string]>(
-  'WASM_SERVE_HOST_FUNCTION_INVALID',
-  'Invalid host functions:\n%s',
-)
+export const HostFunctionAsyncError = failure({
+  code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
+  site: 'command',
+  message: 'Host function %s is async: %s',
+  cause:
+    'The plug-in imports an async host function and cannot wait for it: Node.js 24 or later can; for a store, so can a thread.',
+  remedy: 'Use Node.js 24 or later. For a store, `--workers 1` is enough.',
+})
 
-/** The plug-in imports an async host function but cannot wait for it. */
-export const HostFunctionAsyncError = failure<[name: string, reason: string]>(
-  'WASM_SERVE_HOST_FUNCTION_ASYNC',
-  'Host function %s is async: %s',
-)
+export const InstanceStartError = failure({
+  code: 'WASM_SERVE_INSTANCE_START_FAILED',
+  status: 503,
+  message: 'Plug-in %s cannot be started: %s',
+  cause:
+    'No instance is running, and none can be started. Also the reason why a plug-in is not served at all.',
+  remedy:
+    'Read the message: it has the reason, such as a trap in the start function or a start that exceeds `--start-timeout-ms`.',
+})
 
-/** The plug-in cannot be instantiated: linking failed, or its start function trapped. Also thrown by calls. */
-export const InstanceStartError = failure<[plugin: string, reason: string]>(
-  'WASM_SERVE_INSTANCE_START_FAILED',
-  'Plug-in %s cannot be started: %s',
-  503,
-)
-
-/** The plug-in exports no function, not the named one, or several while the route names none. */
-export const FunctionUnknownError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_FUNCTION_UNKNOWN',
-  'Plug-in %s: %s',
-)
-
-/* The key-value store. */
-
-/** The URL is not a store's, or the store cannot be opened. */
-export const StoreInvalidError = failure<[store: string, reason: string]>(
-  'WASM_SERVE_STORE_INVALID',
-  'Store %s cannot be used: %s',
-)
-
-/** The store is unreachable or did not respond in time. A write may still have happened. */
-export const StoreUnavailableError = failure<[store: string, reason: string]>(
-  'WASM_SERVE_STORE_UNAVAILABLE',
-  'Store %s cannot be reached: %s',
-  503,
-)
-
-/** The store has no room for the value; the old value stays. */
-export const StoreFullError = failure<[store: string, reason: string]>(
-  'WASM_SERVE_STORE_FULL',
-  'Store %s is full: %s',
-  503,
-)
-
-/** The key, namespace, time to live, limit or cursor is not valid. */
-export const KvArgumentInvalidError = failure<[problem: string]>(
-  'WASM_SERVE_KV_ARGUMENT_INVALID',
-  'Invalid store request: %s',
-)
-
-/** The value exceeds a store's limit. */
-export const KvValueTooLargeError = failure<[bytes: number, limit: number]>(
-  'WASM_SERVE_KV_VALUE_TOO_LARGE',
-  "A value of %d bytes exceeds the store's limit of %d bytes",
-)
-
-/** The plug-in has read-only access. */
-export const KvReadOnlyError = failure<[namespace: string]>(
-  'WASM_SERVE_KV_READ_ONLY',
-  'The namespace %s is read-only: set --kv-access readwrite (kv.access) to allow writes',
-)
-
-/** Damaged entries that `wasm-serve store check` found or `export` had to skip; the message lists them. */
-export const StoreDamagedError = failure<[store: string, faults: string]>(
-  'WASM_SERVE_STORE_DAMAGED',
-  'Store %s has damaged entries:\n%s',
-)
-
-/** Damaged files that `wasm-serve cache verify` found and removed; the message lists them. */
-export const CacheDamagedError = failure<[folder: string, files: string]>(
-  'WASM_SERVE_CACHE_DAMAGED',
-  'The cache %s had damaged files, which are removed:\n%s',
-)
-
-/** `wasm-serve cache` removes nothing from a folder that other users can change. */
-export const CacheUntrustedError = failure<[reason: string]>(
-  'WASM_SERVE_CACHE_UNTRUSTED',
-  'Nothing is removed from the cache: %s',
-)
-
-/** `wasm-serve store rename` needs a namespace with keys, and one without, or `--replace`. Nothing was changed. */
-export const NamespaceNotRenamedError = failure<[namespace: string, store: string, reason: string]>(
-  'WASM_SERVE_NAMESPACE_NOT_RENAMED',
-  'Namespace "%s" of store %s was not renamed: %s',
-)
-
-/** Two plug-ins would read each other's keys, and not both of them set the namespace. */
-export const NamespaceSharedError = failure<
-  [one: string, place: string, other: string, otherPlace: string, namespace: string]
->(
-  'WASM_SERVE_NAMESPACE_SHARED',
-  'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
-)
-
-/** `wasm-serve store import` needs an empty store. */
-export const StoreNotEmptyError = failure<[store: string]>(
-  'WASM_SERVE_STORE_NOT_EMPTY',
-  'Store %s is not empty and was left unchanged: --replace removes its content first',
-)
-
-/** The input of `wasm-serve store import` is not an export. Nothing was written. */
-export const StoreExportInvalidError = failure<[name: string, line: number, problem: string]>(
-  'WASM_SERVE_STORE_EXPORT_INVALID',
-  'Cannot import %s, line %d: %s',
-)
-
-/* Plug-ins of `wasm-serve/extism`: cases for which the SDK has no error of its own. */
-
-/** `getInstance` was called for a plug-in with `runInWorker`. */
-export const InstanceRemoteError = failure(
-  'WASM_SERVE_EXTISM_INSTANCE_REMOTE',
-  'The instance of the plug-in lives in a worker thread: getInstance needs a plug-in without runInWorker',
-)
-
-/** The plug-in was closed while a call ran, or waited for others. */
-export const ExtismPluginClosedError = failure(
-  'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
-  'The plug-in was closed before the call ended',
-)
-
-/** The plug-in's thread ended during a call; the next call starts a new thread. */
-export const ExtismThreadLostError = failure<[code: number]>(
-  'WASM_SERVE_EXTISM_THREAD_LOST',
-  'The thread of the plug-in ended with code %d during a call',
-)
-
-/** The input of a call does not fit into the blocks that a call may allocate. */
-export const ExtismInputTooLargeError = failure<[bytes: number]>(
-  'WASM_SERVE_EXTISM_INPUT_TOO_LARGE',
-  'An input of %d bytes does not fit: memory.maxPages limits the bytes that a call may exchange with its host',
-)
+export const FunctionUnknownError = failure({
+  code: 'WASM_SERVE_FUNCTION_UNKNOWN',
+  site: 'command',
+  message: 'Plug-in %s: %s',
+  cause: 'The function does not exist, no function can be called, or there are several and none is selected.',
+  remedy: 'Name one of the functions that the message or `wasm-serve inspect` lists.',
+})

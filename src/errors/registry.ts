@@ -2,62 +2,89 @@ import { failure } from './failure.ts'
 
 /* Failures of plug-ins from OCI registries, and of their signatures. */
 
-/** The registry is unreachable or failed, also after retries. A cached copy is used if the pull policy permits it. */
-export const RegistryUnreachableError = failure<[reference: string, reason: string]>(
-  'WASM_SERVE_REGISTRY_UNREACHABLE',
-  'The registry does not answer for %s: %s',
-)
+export const RegistryUnreachableError = failure({
+  code: 'WASM_SERVE_REGISTRY_UNREACHABLE',
+  site: 'command',
+  message: 'The registry does not answer for %s: %s',
+  cause:
+    'The registry cannot be reached or failed several times. The pull policy does not permit a cached copy, or there is none.',
+  remedy: 'Check the network, the name of the registry, and its state.',
+})
 
-/** The registry refuses: no such name or tag, no access, or an answer that the specification does not permit. */
-export const RegistryRefusedError = failure<[reference: string, reason: string]>(
-  'WASM_SERVE_REGISTRY_REFUSED',
-  'The registry refuses %s: %s',
-)
+export const RegistryRefusedError = failure({
+  code: 'WASM_SERVE_REGISTRY_REFUSED',
+  site: 'command',
+  message: 'The registry refuses %s: %s',
+  cause:
+    'The registry has no such name or tag, gives no access, or answers something that the OCI specification does not permit.',
+  remedy: 'Check the reference and the credentials of its registry.',
+})
 
-/** The credentials for a registry cannot be read: the Docker configuration or a credential helper is broken. */
-export const CredentialsInvalidError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_CREDENTIALS_INVALID',
-  'The registry credentials in %s cannot be used: %s',
-)
+export const CredentialsInvalidError = failure({
+  code: 'WASM_SERVE_CREDENTIALS_INVALID',
+  site: 'command',
+  message: 'The registry credentials in %s cannot be used: %s',
+  cause: 'The Docker configuration, or a credential helper that it names, cannot be used.',
+  remedy: 'Repair the file that the message names, or log in again (`docker login`, `oras login`).',
+})
 
-/** The artifact is not a plug-in, or it is not clear which of its parts is the plug-in. */
-export const ArtifactUnsupportedError = failure<[reference: string, reason: string]>(
-  'WASM_SERVE_ARTIFACT_UNSUPPORTED',
-  'The artifact %s cannot be used: %s',
-)
+export const ArtifactUnsupportedError = failure({
+  code: 'WASM_SERVE_ARTIFACT_UNSUPPORTED',
+  site: 'command',
+  message: 'The artifact %s cannot be used: %s',
+  cause:
+    'The artifact of the registry is not a plug-in, has several modules, or is a component. The message says what was found.',
+  remedy:
+    'Push one core module: `wasm-serve push hello.wasm oci://...`, or `oras push ... hello.wasm:application/wasm`.',
+})
 
-/** The pull policy is `Never`, and the cache has no copy. */
-export const PullNeverError = failure<[reference: string]>(
-  'WASM_SERVE_PULL_NEVER',
-  'The plug-in %s is not in the cache, and the pull policy is Never',
-)
+export const PullNeverError = failure({
+  code: 'WASM_SERVE_PULL_NEVER',
+  site: 'command',
+  message: 'The plug-in %s is not in the cache, and the pull policy is Never',
+  cause: 'The pull policy is `Never`, and the cache does not have the plug-in.',
+  remedy: 'Pull it once with another `--pull-policy`, or share the cache folder.',
+})
 
-/** A trusted key, a trusted root or a policy of `trust` cannot be used. */
-export const TrustInvalidError = failure<[source: string, reason: string]>(
-  'WASM_SERVE_TRUST_INVALID',
-  'The trust setting %s cannot be used: %s',
-)
+export const TrustInvalidError = failure({
+  code: 'WASM_SERVE_TRUST_INVALID',
+  site: 'command',
+  message: 'The trust setting %s cannot be used: %s',
+  cause: 'A key, a trusted root or a policy of `trust` cannot be used.',
+  remedy: 'Name a PEM file with a public key, or a trusted root of Sigstore.',
+})
 
-/** Signatures are required, and no policy of `trust` applies to the plug-in. */
-export const TrustPolicyMissingError = failure<[source: string, remedy: string]>(
-  'WASM_SERVE_TRUST_POLICY_MISSING',
-  'Plug-in %s is refused: signatures are required, and no policy of "trust" applies to it: %s',
-)
+export const TrustPolicyMissingError = failure({
+  code: 'WASM_SERVE_TRUST_POLICY_MISSING',
+  site: 'command',
+  message: 'Plug-in %s is refused: signatures are required, and no policy of "trust" applies to it: %s',
+  cause: '`requireSignatures` is set, and no policy of `trust` applies to the plug-in.',
+  remedy:
+    'Add a policy for its prefix to `trust`. For a file or URL, a digest pinned in the configuration is enough.',
+})
 
-/** A policy applies to the plug-in, which has no signature. */
-export const SignatureMissingError = failure<[source: string, policy: string]>(
-  'WASM_SERVE_SIGNATURE_MISSING',
-  'Plug-in %s is refused: it has no signature, and the policy %s requires one',
-)
+export const SignatureMissingError = failure({
+  code: 'WASM_SERVE_SIGNATURE_MISSING',
+  site: 'command',
+  message: 'Plug-in %s is refused: it has no signature, and the policy %s requires one',
+  cause: 'The policy of `trust` requires a signature, and the plug-in has none.',
+  remedy: 'Sign it: `cosign sign --key cosign.key REGISTRY/NAME@DIGEST`.',
+})
 
-/** The plug-in has signatures, and none fulfils the policy; the message has the reason of each. */
-export const SignatureInvalidError = failure<[source: string, policy: string, reasons: string]>(
-  'WASM_SERVE_SIGNATURE_INVALID',
-  'Plug-in %s is refused: no signature fulfils the policy %s: %s',
-)
+export const SignatureInvalidError = failure({
+  code: 'WASM_SERVE_SIGNATURE_INVALID',
+  site: 'command',
+  message: 'Plug-in %s is refused: no signature fulfils the policy %s: %s',
+  cause:
+    'The plug-in has signatures, and none fulfils the policy of `trust`. The message has the reason of each.',
+  remedy: 'Sign this digest with a key or identity of the policy, or correct the policy.',
+})
 
-/** The policy requires an attestation, such as an SBOM, that no trusted signer made for the plug-in. */
-export const AttestationMissingError = failure<[source: string, policy: string, predicateType: string]>(
-  'WASM_SERVE_ATTESTATION_MISSING',
-  'Plug-in %s is refused: the policy %s requires an attestation of type %s',
-)
+export const AttestationMissingError = failure({
+  code: 'WASM_SERVE_ATTESTATION_MISSING',
+  site: 'command',
+  message: 'Plug-in %s is refused: the policy %s requires an attestation of type %s',
+  cause:
+    'The policy of `trust` requires an attestation, such as an SBOM, and no trusted signer made one for this plug-in.',
+  remedy: 'Attach it with `cosign attest`, signed by a key or identity of the policy.',
+})

@@ -1,4 +1,4 @@
-import { ExtismInputTooLargeError } from '../errors/plugin.ts'
+import { ExtismInputTooLargeError } from '../errors/extism.ts'
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
 import { DeferredInput } from './deferred-input.ts'

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/plugin.ts'
+import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/extism.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { CallQueue } from './call-queue.ts'
 import { GuestContext, type GuestLogger } from './guest-context.ts'

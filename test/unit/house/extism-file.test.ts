@@ -3,6 +3,8 @@ import { isBuiltin } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { expect, test } from 'vitest'
+import '../../../src/errors/errors.ts'
+import { failureEntries } from '../../../src/errors/failure.ts'
 
 /* Programs that users bundle contain these built files: what they do not contain is missing where such a program runs. */
 
@@ -26,4 +28,13 @@ test.each([
     expect([name, external, name.startsWith('node:') && isBuiltin(name)]).toEqual([name, true, true])
   expect(warnings).toEqual([])
   expect(readFileSync(file, 'utf8')).not.toMatch(/import\.meta|createRequire|__dirname|__filename/)
+})
+
+test('dist/extism.js has the messages of errors, and not the texts of their page', () => {
+  const program = readFileSync(new URL('../../../dist/extism.js', import.meta.url), 'utf8')
+  const { message, cause, remedy } =
+    failureEntries().find(({ code }) => code === 'WASM_SERVE_EXTISM_PLUGIN_CLOSED') ?? {}
+  expect(program).toContain(message)
+  expect(program).not.toContain(cause)
+  expect(program).not.toContain(remedy)
 })

@@ -1,0 +1,114 @@
+import { failure } from './failure.ts'
+
+/* Failures of changes, and of requests to the admin listener. */
+
+export const ChangeRefusedError = failure({
+  code: 'WASM_SERVE_CHANGE_REFUSED',
+  status: 503,
+  message: 'Nothing was changed: %s',
+  cause:
+    'The server is shutting down and accepts no more changes, or none of its [serving processes](../operate/processes.md) runs.',
+  remedy: 'Repeat the change at the next process.',
+})
+
+export const AdminRequestError = failure({
+  code: 'WASM_SERVE_ADMIN_REQUEST_INVALID',
+  status: 400,
+  message: '%s',
+  cause: 'The [admin API](../operate/admin-api.md) cannot parse the request.',
+  remedy: 'Correct the request. The detail names the field, and a suggestion where there is one.',
+})
+
+export const AdminBusyError = failure({
+  code: 'WASM_SERVE_ADMIN_BUSY',
+  status: 503,
+  message:
+    'Other uploads and downloads hold all %d bytes available for them (4 times uploadLimit): try again later',
+  cause:
+    'Uploads and downloads of other requests to the admin API hold 4 times `uploadLimit` already. `Retry-After` says when to try again.',
+  remedy: 'Retry after the seconds in `Retry-After`, or upload fewer modules at a time.',
+})
+
+export const AdminForbiddenError = failure({
+  code: 'WASM_SERVE_ADMIN_FORBIDDEN',
+  status: 403,
+  message: '%s can be set only in the configuration, not through the admin API',
+  cause: 'The admin API does not do this: files and code of this machine are for the configuration.',
+  remedy: 'Set this in the configuration of the server.',
+})
+
+export const AdminUnknownError = failure({
+  code: 'WASM_SERVE_ADMIN_UNKNOWN',
+  status: 404,
+  message: 'There is no %s "%s"',
+  cause: 'The admin API knows no such plug-in, version or route.',
+  remedy: 'List the existing ones: `GET /api/plugins`, `GET /api/routes`.',
+})
+
+export const AdminConflictError = failure({
+  code: 'WASM_SERVE_ADMIN_CONFLICT',
+  status: 409,
+  message: '%s',
+  cause: 'The change conflicts with the present state.',
+  remedy: 'The detail names the conflict. Resolve it first.',
+})
+
+export const RevisionMismatchError = failure({
+  code: 'WASM_SERVE_REVISION_MISMATCH',
+  status: 412,
+  message:
+    'If-Match expects revision %s, but the current revision is %s: read the current state and try again',
+  cause: '`If-Match` names another revision than is served.',
+  remedy: 'Read the current revision (`ETag`) and repeat the change with it.',
+})
+
+export const StateInvalidError = failure({
+  code: 'WASM_SERVE_STATE_INVALID',
+  site: 'command',
+  message:
+    'State folder %s cannot be used: %s. Repair it, or move it away to start from the configuration alone',
+  cause:
+    'The state folder has content that was not written by wasm-serve, or that only the configuration may set.',
+  remedy: 'Restore the folder from a copy, or start with an empty one.',
+})
+
+export const StateUntrustedError = failure({
+  code: 'WASM_SERVE_STATE_UNTRUSTED',
+  site: 'command',
+  message: 'State folder %s is not private to this user: %s',
+  cause: 'Other users can write to the state folder or to a file in it, or can replace it.',
+  remedy: 'Change owner or mode of the folder as the message says.',
+})
+
+export const StateUnwritableError = failure({
+  code: 'WASM_SERVE_STATE_UNWRITABLE',
+  status: 507,
+  message: 'State folder %s cannot be written, so nothing was changed: %s',
+  cause: 'The state folder cannot be written, so the change was not made.',
+  remedy: 'Check free space and permissions of the state folder.',
+})
+
+export const FilesUnsettledError = failure({
+  code: 'WASM_SERVE_FILES_UNSETTLED',
+  site: 'command',
+  message: 'Files are still changing after %d ms, so their new content is not served: %s',
+  cause: 'A file was still being written when it was to be reloaded.',
+  remedy: 'Repeat the reload when the files are complete. Write them under another name, then rename them.',
+})
+
+export const AdminTokenRefusedError = failure({
+  code: 'WASM_SERVE_ADMIN_TOKEN_REFUSED',
+  status: 401,
+  message: 'The admin listener needs the admin token, as Authorization: Bearer TOKEN',
+  cause: 'The request to the [admin listener](../operate/admin-api.md) does not carry its token.',
+  remedy:
+    'Send `Authorization: Bearer TOKEN` with the value of `WASM_SERVE_ADMIN_TOKEN`, or with the token that is printed at the start.',
+})
+
+export const AdminOriginRefusedError = failure({
+  code: 'WASM_SERVE_ADMIN_ORIGIN_REFUSED',
+  status: 403,
+  message: 'The admin listener refuses this request: %s',
+  cause: 'The request to the admin listener names another host, or comes from a page of another origin.',
+  remedy: 'Use the address of the listener, or add the host name to `adminHosts`.',
+})

@@ -1,0 +1,37 @@
+import { failure } from './failure.ts'
+
+/* Failures of `wasm-serve/extism` for which the SDK has no error of its own. */
+
+export const InstanceRemoteError = failure({
+  code: 'WASM_SERVE_EXTISM_INSTANCE_REMOTE',
+  site: 'extism',
+  message:
+    'The instance of the plug-in lives in a worker thread: getInstance needs a plug-in without runInWorker',
+  cause: '`wasm-serve/extism`: `getInstance` of a plug-in that runs in a worker.',
+  remedy: 'Use `getInstance` without `runInWorker`.',
+})
+
+export const ExtismPluginClosedError = failure({
+  code: 'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
+  site: 'extism',
+  message: 'The plug-in was closed before the call ended',
+  cause: '`wasm-serve/extism`: the plug-in was closed while a call of it ran, or waited for others.',
+  remedy: 'Wait for the call before `close()`.',
+})
+
+export const ExtismThreadLostError = failure({
+  code: 'WASM_SERVE_EXTISM_THREAD_LOST',
+  site: 'extism',
+  message: 'The thread of the plug-in ended with code %d during a call',
+  cause: "`wasm-serve/extism`: the plug-in's thread ended while a call ran; the next call starts another.",
+  remedy: 'Call again. The log has the reason.',
+})
+
+export const ExtismInputTooLargeError = failure({
+  code: 'WASM_SERVE_EXTISM_INPUT_TOO_LARGE',
+  site: 'extism',
+  message:
+    'An input of %d bytes does not fit: memory.maxPages limits the bytes that a call may exchange with its host',
+  cause: '`wasm-serve/extism`: the input is larger than `memory.maxPages` allows.',
+  remedy: 'Raise `memory.maxPages`, or pass less.',
+})

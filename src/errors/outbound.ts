@@ -1,0 +1,48 @@
+import { failure } from './failure.ts'
+
+/* Failures of HTTP requests of guests. The guest gets these errors. */
+
+export const OutboundRequestInvalidError = failure({
+  code: 'WASM_SERVE_OUTBOUND_REQUEST_INVALID',
+  status: 502,
+  site: 'guest',
+  message: "The guest's HTTP request is not valid: %s",
+  cause: 'The request cannot be sent: it is not JSON, or has no valid URL, header or method.',
+  remedy: 'Correct the request in the guest. The reason names the part.',
+})
+
+export const OutboundRefusedError = failure({
+  code: 'WASM_SERVE_OUTBOUND_REFUSED',
+  status: 502,
+  site: 'guest',
+  message: "The guest's HTTP request to %s is refused: %s",
+  cause: 'It may not go there: the host is not allowed, or its address is not public.',
+  remedy: 'Allow the host with `--allow-host`. A private address needs the full host name, without `*`.',
+})
+
+export const OutboundTimeoutError = failure({
+  code: 'WASM_SERVE_OUTBOUND_TIMEOUT',
+  status: 504,
+  site: 'guest',
+  message: "The guest's HTTP request to %s was not answered within %d ms",
+  cause: 'There was no whole answer in time. Redirects count.',
+  remedy: 'Raise `--timeout`, or use a faster server.',
+})
+
+export const OutboundTooLargeError = failure({
+  code: 'WASM_SERVE_OUTBOUND_TOO_LARGE',
+  status: 502,
+  site: 'guest',
+  message: "The response to the guest's HTTP request to %s is larger than the httpResponseMax of %d bytes",
+  cause: 'The answer is larger than `httpResponseMax`.',
+  remedy: 'Raise `httpResponseMax`.',
+})
+
+export const OutboundFailedError = failure({
+  code: 'WASM_SERVE_OUTBOUND_FAILED',
+  status: 502,
+  site: 'guest',
+  message: "The guest's HTTP request to %s failed: %s",
+  cause: 'The server cannot be reached or trusted, broke off, or redirects too often.',
+  remedy: 'Read the reason: address, certificate, or the number of redirects.',
+})
