@@ -1,4 +1,5 @@
 import { configFileSchema } from '../src/options/config-file-schema.ts'
+import { optionsWhere } from '../src/options/facts.ts'
 import type { Schema } from '../src/options/schema.ts'
 
 /*
@@ -19,16 +20,14 @@ export function publishedSchema(): object {
 }
 
 /** Options that the chart sets from values of its own. */
-const OF_CHART = ['$schema', 'socket', 'admin', 'adminToken', 'probes']
+const OF_CHART = new Set(['$schema', ...optionsWhere('server', ({ chart }) => chart)])
 
 /**
  * The schema of `config` in the values of the Helm chart. A secret must be a variable there, because the values become a
  * ConfigMap.
  */
 export function chartConfigSchema(): object {
-  const properties = Object.entries(configFileSchema.properties ?? {}).filter(
-    ([name]) => !OF_CHART.includes(name),
-  )
+  const properties = Object.entries(configFileSchema.properties ?? {}).filter(([name]) => !OF_CHART.has(name))
   const schema = { ...configFileSchema, properties: Object.fromEntries(properties) }
   return publish(schema, { areSecretsVariables: true })
 }
@@ -38,7 +37,16 @@ interface Form {
 }
 
 function publish(
-  { holds: _holds, hint: _hint, secret, unit, allowedHost: _host, ...schema }: Schema,
+  {
+    facts: _facts,
+    holds: _holds,
+    hint: _hint,
+    public: _public,
+    secret,
+    unit,
+    allowedHost: _host,
+    ...schema
+  }: Schema,
   form: Form = { areSecretsVariables: false },
 ): object {
   const { description, properties, patternProperties, additionalProperties, items } = schema

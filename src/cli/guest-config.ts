@@ -7,6 +7,7 @@ import { streamImports } from '../guest/streams/stream-imports.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
 import { readConfig } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
+import { optionsWhere } from '../options/facts.ts'
 import { flags } from '../options/flags.ts'
 import { mergeConfig } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
@@ -18,22 +19,15 @@ import { waitsForStore } from '../route/shared.ts'
 import type { Host } from './command.ts'
 import { showTransfers } from './progress.ts'
 
-/** Options of a route about HTTP or about concurrent requests. */
-const HTTP_OPTIONS: ReadonlySet<string> = new Set([
-  ...['method', 'url', 'contract', 'headers', 'errorStatus', 'bodyLimit', 'contentType', 'timing'],
-  ...['maxQueue', 'maxQueueBytes', 'maxWaitMs', 'spareWorkers', 'idempotent'],
-  ...['streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs'],
-  ...['websocketPer', 'websocketMax', 'websocketPingMs', 'websocketIdleMs'],
-])
+const GUEST_OPTIONS = {
+  route: optionsWhere('route', ({ guest = true }) => guest),
+  load: optionsWhere('load', ({ guest = true }) => guest),
+  server: optionsWhere('server', ({ guest = false }) => guest),
+}
 
-/** Options of a server that also apply to a guest without one. */
-const GUEST_SERVER_OPTIONS: ReadonlySet<string> = new Set(['logLevel', 'store', 'storeMax', 'storeTimeoutMs'])
-
-/** Flags of commands that run a guest without a server: those of `serve` except the ones about HTTP. */
-export const guestFlags = flags.filter(
-  ({ scope, option }) =>
-    GUEST_SERVER_OPTIONS.has(option) ||
-    (scope !== 'server' && !(scope === 'route' && HTTP_OPTIONS.has(option))),
+/** Flags of commands that run a guest without a server: those of `serve` except the ones about HTTP and concurrent requests. */
+export const guestFlags = flags.filter(({ scope, option }) =>
+  GUEST_OPTIONS[scope].has(option.split('.', 1).join()),
 )
 
 /** The options for one plug-in, from the command line and the environment. */

@@ -4,7 +4,6 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
@@ -228,7 +227,7 @@ class LiveDeployments implements Deployments {
   readonly #opener: RouteOpener
   readonly #store: EditStore | undefined
   /** Options of the start, for settings that cannot change. */
-  readonly #first: CheckedServerOptions
+  readonly #first: Resolved['options']
   #current: Deployment
   #plugins: PluginTable
   #files: FileLog

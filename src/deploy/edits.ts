@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
-import type { RouteOptions } from '../options/options.ts'
+import { optionsWhere } from '../options/facts.ts'
 import { routeSchema } from '../options/options-schema.ts'
 import { defaultMethod, type RoutePlace } from '../options/served-route.ts'
 import { sha256 } from '../plugin/source/digest.ts'
@@ -80,20 +80,9 @@ const KEPT_VERSIONS = 10
 /**
  * Options of a route that may come from the admin API, from a state folder, or from a fleet. Only the configuration of this machine
  * sets the others: they refer to its code or files, or weaken the protection of the process against guests. A new option is not
- * in the list until it has been reviewed for all three sources. `plugin` is the name of an existing plug-in, never a path.
+ * among them until it has been reviewed for all three sources. `plugin` is the name of an existing plug-in, never a path.
  */
-// biome-ignore format: a list that is read, not edited line by line
-export const EDITABLE_OPTIONS: readonly Exclude<keyof RouteOptions, 'plugin'>[] = [
-  'method', 'url', 'host', 'function', 'contract', 'config', 'load', 'sleep', 'wasi', 'env', 'allowedHosts',
-  'bodyLimit', 'outputLimit', 'contentType', 'headers', 'errorStatus', 'description',
-  'runtime', 'isolation', 'recycle', 'recycleMemory', 'memoryMax', 'blockLimit', 'varMax',
-  'httpResponseMax', 'httpErrors', 'engine', 'workers', 'spareWorkers', 'timeoutMs', 'idempotent',
-  'vars', 'startTimeoutMs', 'maxQueue', 'maxQueueBytes', 'maxWaitMs', 'kv', 'logRate', 'smoke', 'tool', 'timing',
-  'streamBuffer', 'streamTimeoutMs', 'streamIdleMs', 'sseHeartbeatMs',
-  'websocketPer', 'websocketMax', 'websocketPingMs', 'websocketIdleMs', 'websocketOrigins', 'websocketProtocols',
-]
-
-const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plugin'])
+export const EDITABLE_OPTIONS = optionsWhere('route', ({ edit }) => edit)
 
 /**
  * The first option that an edit may not set; undefined if there is none. Unknown names are left to the validation of
@@ -102,7 +91,10 @@ const EDITABLE_FIELDS: ReadonlySet<string> = new Set([...EDITABLE_OPTIONS, 'plug
 export function forbiddenOption(options: object): string | undefined {
   return Object.entries(options).find(
     ([name, value]) =>
-      value !== undefined && !EDITABLE_FIELDS.has(name) && Object.hasOwn(routeSchema.properties, name),
+      value !== undefined &&
+      name !== 'plugin' &&
+      !EDITABLE_OPTIONS.has(name) &&
+      Object.hasOwn(routeSchema.properties, name),
   )?.[0]
 }
 

@@ -4,6 +4,7 @@ import { openLog } from '../observe/log/log.ts'
 import { placed } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import type { ConfigMap } from '../options/config-node.ts'
+import { optionsByError } from '../options/facts.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp } from '../server/app.ts'
@@ -166,15 +167,8 @@ function planMessage(error: unknown): string {
 /** Adds the config line of a failure of the server. Those of routes have theirs, and a missing package has none. */
 function blame(error: unknown, server: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const option = SERVER_OPTIONS[code]
+  const option = SERVER_OPTIONS.get(code)
   return option === undefined ? error : placed(error, server, option)
 }
 
-const SERVER_OPTIONS: Readonly<Record<string, string>> = {
-  WASM_SERVE_JWT_KEY_INVALID: 'jwt',
-  WASM_SERVE_STATIC_FOLDER_INVALID: 'static',
-  WASM_SERVE_STORE_FULL: 'store',
-  WASM_SERVE_STORE_INVALID: 'store',
-  WASM_SERVE_STORE_UNAVAILABLE: 'store',
-  WASM_SERVE_TLS_INVALID: 'tls',
-}
+const SERVER_OPTIONS = optionsByError('server')

@@ -12,6 +12,7 @@ import {
   renderOrigin,
   toData,
 } from '../options/config-node.ts'
+import { RESTART_OPTIONS } from '../options/facts.ts'
 import {
   type CheckedLoadOptions,
   type CheckedRouteOptions,
@@ -312,21 +313,14 @@ export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
   return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(options, plugin)))
 }
 
-/** Options of things that stay when routes change: sockets, the store, the admin listener. They need a restart. */
-// biome-ignore format: a compact list is easier to read
-export const AT_START = [
-  'host', 'port', 'socket', 'reusePort', 'tls', 'http2', 'maxConnections', 'maxPartialBytes', 'headersTimeoutMs', 'requestTimeoutMs',
-  'keepAliveTimeoutMs', 'unreadTimeoutMs', 'drainMs', 'graceMs', 'stallMs', 'watch',
-  'processes', 'processMemoryMax', 'processSilentMs', 'subprocessUser', 'subprocessCgroup', 'idleMs', 'maxInstances', 'store', 'storeMax', 'storeTimeoutMs', 'admin', 'adminToken', 'adminHosts', 'probes', 'state', 'uploadLimit', 'otel', 'fleet',
-] as const satisfies readonly (keyof CheckedServerOptions)[]
-
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */
-export function keepWhatStays<Options extends CheckedServerOptions>(
+export function keepWhatStays<Options extends CheckedServerOptions & CheckedLoadOptions>(
   wanted: Options,
-  atStart: CheckedServerOptions,
+  atStart: CheckedServerOptions & CheckedLoadOptions,
 ): { options: Options; warnings: readonly string[] } {
-  const waiting = AT_START.filter((name) => !isDeepStrictEqual(wanted[name], atStart[name]))
-  const options = { ...wanted, ...Object.fromEntries(waiting.map((name) => [name, atStart[name]])) }
+  const [now, then] = [wanted, atStart].map((options) => new Map<string, unknown>(Object.entries(options)))
+  const waiting = [...RESTART_OPTIONS].filter((name) => !isDeepStrictEqual(now?.get(name), then?.get(name)))
+  const options = { ...wanted, ...Object.fromEntries(waiting.map((name) => [name, then?.get(name)])) }
   const warning = `changed options that take effect at the next start: ${waiting.join(', ')}`
   return { options, warnings: waiting.length === 0 ? [] : [warning] }
 }

@@ -1,5 +1,5 @@
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
-import type { Schema } from './schema.ts'
+import { type Schema, schemasOf } from './schema.ts'
 
 /*
  * The schema of a config file: the options of the server, of loading and of routes, and their inheritance. An option
@@ -38,11 +38,6 @@ export const configFileSchema: Schema = closedObject({
     items: { ...closedObject(routeOptionSchemas), required: ['plugin'] },
   },
 })
-
-/** The options of a schema, with the keywords that are read here. */
-export function schemasOf({ properties }: { readonly properties: object }): Record<string, Schema> {
-  return Object.fromEntries(Object.entries<Schema>({ ...properties }))
-}
 
 /** The schema of a member of a map. */
 export function schemaAt(key: string, schema: Schema | undefined): Schema | undefined {

@@ -327,7 +327,7 @@ function readFileText(
   }
   const shown = hasVariables(raw) ? raw : schema?.secret ? '(secret)' : undefined
   if (schema?.secret && shown !== undefined) context.secret(text, shown)
-  const template = hasVariables(raw) ? templateOf(raw, name, schema, isSecret) : undefined
+  const template = hasVariables(raw) ? templateOf(raw, schema, isSecret) : undefined
   const filled: ConfigScalar = {
     ...given,
     value: text,
@@ -340,13 +340,8 @@ function readFileText(
   return absolutePath(filled, text, schema, context)
 }
 
-function templateOf(
-  text: string,
-  name: string,
-  schema: Schema | undefined,
-  isSecret: boolean,
-): ConfigTemplate {
-  const kind = schema ? kindOf(name, schema) : 'string'
+function templateOf(text: string, schema: Schema | undefined, isSecret: boolean): ConfigTemplate {
+  const kind = schema ? kindOf(schema) : 'string'
   const isText = isEntryKind(kind) || kind === 'hosts' || !schema || !isNumber(schema)
   return { text, kind: isText ? 'string' : kind, isSecret, isPath: schema?.holds !== undefined }
 }
@@ -361,18 +356,8 @@ function refuseUnknownKeys(given: ConfigScalar, text: string, context: ValueCont
 /** Numbers, switches and predefined names are not secret, and every client knows addresses and URLs. */
 function isPublic(schema: Schema): boolean {
   const isName = schema.enum !== undefined || schema.anyOf !== undefined
-  return isNumber(schema) || isName || PUBLIC.has(schema)
+  return isNumber(schema) || isName || schema.public === true
 }
-
-const { properties: ofServer = {} } = configFileSchema
-const { properties: ofRoute = {} } = ofServer.routes?.items ?? {}
-
-/** By their schemas: the URL of a fleet has a password, and so may any key of a map such as `config`. */
-const PUBLIC: ReadonlySet<Schema | undefined> = new Set([
-  ...[ofRoute.url, ofRoute.host, ofServer.mcp?.properties?.url],
-  ...[ofServer.host, ofServer.socket, ofServer.admin, ofServer.adminHosts?.items, ofServer.probes],
-  ofServer.redactHeaders?.items,
-])
 
 function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true
@@ -380,7 +365,7 @@ function isNumber({ type, threadCount }: Schema): boolean {
 
 /** Text for a number or a switch: a size, or the value of a variable. Other text is left to the check. */
 function readNumber(given: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
-  const kind = kindOf(name, schema)
+  const kind = kindOf(schema)
   if (
     isEntryKind(kind) ||
     kind === 'hosts' ||

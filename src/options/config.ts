@@ -65,7 +65,7 @@ export function readConfig(argv: readonly string[], environment: Environment): C
     ...asked,
     configFile: configFile ?? (environment.WASM_SERVE_CONFIG_FILE || undefined),
     words: withManifest(rest, manifest, environment),
-    flags: layerOf((scope) => fromFlags(flagged[scope])),
+    flags: layerOf((scope) => fromFlags(scope, flagged[scope])),
     variables: layerOf((scope) => readVariables(scope, environment)),
   }
 }
@@ -88,9 +88,13 @@ function layerOf(scoped: (scope: Flag['scope']) => ConfigMap): ConfigLayer {
   return { route: scoped('route'), load: scoped('load'), server: scoped('server') }
 }
 
-function fromFlags(options: Options): ConfigMap {
+function fromFlags(scope: Flag['scope'], options: Options): ConfigMap {
   const maps = Object.entries(options).map(([option, value]) =>
-    mapAt(option.split('.'), fromData(value, { kind: 'flag', name: `--${flagName(option)}` }), COMMAND_LINE),
+    mapAt(
+      option.split('.'),
+      fromData(value, { kind: 'flag', name: `--${flagName(scope, option)}` }),
+      COMMAND_LINE,
+    ),
   )
   return mergeMaps(mapOf([], COMMAND_LINE), ...maps)
 }

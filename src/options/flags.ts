@@ -1,7 +1,10 @@
 import { UsageError } from '../errors/errors.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { parseLink } from '../plugin/source/url.ts'
+import type { OptionScope } from './facts.ts'
 import { loadSchema, routeSchema, serverSchema } from './options-schema.ts'
+import type { EntryKind } from './schema/facts.ts'
+import { type Schema, schemasOf } from './schema.ts'
 
 /** A flag of the command line. Its name, kind and description come from the option's schema. */
 export interface Flag {
@@ -11,166 +14,92 @@ export interface Flag {
   readonly variable: string
   /** The option's name; a part of an option has a dot: `tls.cert`. */
   readonly option: string
-  readonly scope: 'route' | 'server' | 'load'
+  readonly scope: OptionScope
   readonly kind: FlagKind | EntryKind | 'hosts'
   readonly description: string
   /** The allowed values; undefined: any. */
   readonly values: readonly string[]
   readonly default: unknown
+  /** Whether its value is, or ends in, a path. */
+  readonly isPath: boolean
 }
 
 /** Flags that are given once; `hosts` may be repeated, each use adds one. */
 export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
 
-/**
- * Repeatable flags, each of which adds an entry: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`, `PREFIX=KEY[,KEY]`,
- * `HOST=insecure` or `HOST=CA`.
- */
-type EntryKind = 'pairs' | 'paths' | 'links' | 'numbers' | 'keys' | 'registries'
-
-interface OptionSchema {
-  readonly type?: string
-  readonly properties?: Readonly<Record<string, OptionSchema>>
-  readonly description?: string
-  readonly default?: unknown
-  readonly enum?: readonly string[]
-  readonly threadCount?: boolean
-  readonly unit?: 'bytes' | 'pages' | 'ms'
-  readonly nameOrContract?: readonly string[]
-  readonly anyOf?: readonly object[]
-}
-
-/** Flags that are named as in Extism's command. */
-const NAMES: Readonly<Record<string, string>> = {
-  allowedHosts: 'allow-host',
-  allowedPaths: 'allow-path',
-  links: 'link',
-  moduleLimits: 'module-limit',
-  registries: 'registry',
-  headers: 'header',
-  timeoutMs: 'timeout',
-  'mcp.enabled': 'mcp',
-  'fleet.url': 'fleet',
-}
-
-const ENTRY_KINDS: Readonly<Record<string, EntryKind>> = {
-  allowedPaths: 'paths',
-  links: 'links',
-  moduleLimits: 'numbers',
-  registries: 'registries',
-  trust: 'keys',
-}
-
-/** Options with functions, which a command line cannot express. */
-const HOOKS = ['onCall', 'onResult', 'onError']
-
-/**
- * Options without a flag: those that the command line expresses differently, those that a single route does not need,
- * lists of a Fastify plugin, and keys, which every user of the machine could read there.
- */
-const NO_FLAGS: Readonly<Record<Flag['scope'], readonly string[]>> = {
-  route: [
-    ...['plugin', 'host', 'description', 'smoke', 'tool', 'websocketOrigins', 'websocketProtocols'],
-    ...HOOKS,
-  ],
-  load: [],
-  server: [
-    ...[
-      'routes',
-      'trial',
-      'tls.minVersion',
-      'apiKeys',
-      'jwt.secret',
-      'cors',
-      'rateLimit',
-      'compress',
-      'static',
-      ...HOOKS,
-    ],
-    ...['adminToken', 'adminHosts', 'redactHeaders'],
-    ...[
-      'hosts',
-      'origins',
-      'name',
-      'title',
-      'version',
-      'instructions',
-      'pageSize',
-      'ttlMs',
-      'bodyLimit',
-      'access',
-      'resource',
-      'authorizationServers',
-      'audit',
-      'redactArguments',
-      'stateSecret',
-      'rateLimit',
-    ].map((part) => `mcp.${part}`),
-    ...['keyPrefix', 'history', 'moduleMax', 'allow'].map((part) => `fleet.${part}`),
-  ],
-}
-
-/** Options that only a config file can set, keyed by their would-be flag names. */
-export const fileOptions: ReadonlyMap<string, string> = new Map(
-  [...NO_FLAGS.route, ...NO_FLAGS.server]
-    .filter((option) => option !== 'trial' && !HOOKS.includes(option))
-    .map((option) => [flagName(option), option]),
-)
-
-/** Options with a variable but, for the same reason, without a flag: a single value, not a list. */
-const VARIABLES_ONLY = ['adminToken']
-
-export const flags: readonly Flag[] = [
-  ...flagsOf('route', routeSchema),
-  ...flagsOf('load', loadSchema),
-  ...flagsOf('server', serverSchema),
+/** Options, and the parts of those that have a flag for each part. */
+const options = [
+  ...optionsOf('route', routeSchema),
+  ...optionsOf('load', loadSchema),
+  ...optionsOf('server', serverSchema),
 ]
+
+export const flags: readonly Flag[] = options.filter(({ schema }) => hasFlag(schema)).map(flagOf)
 
 /** Variables of the environment: one for each flag, and those without a flag. */
 export const variables: readonly Flag[] = [
   ...flags,
-  ...Object.entries<OptionSchema>(serverSchema.properties as Record<string, OptionSchema>)
-    .filter(([option]) => VARIABLES_ONLY.includes(option))
-    .map(([option, schema]) => flagOf('server', option, schema)),
+  ...options.filter(({ schema: { facts } }) => facts?.variable).map(flagOf),
 ]
 
-function flagsOf(scope: Flag['scope'], schema: { properties: object }): Flag[] {
-  return Object.entries<OptionSchema>(schema.properties as Record<string, OptionSchema>)
-    .filter(([option]) => !NO_FLAGS[scope].includes(option)) // filtered first, because cors has parts too
-    .flatMap(([option, schema]) => withParts(option, schema))
-    .filter(([part]) => !NO_FLAGS[scope].includes(part))
-    .map(([option, schema]) => flagOf(scope, option, schema))
+/** Options that only a config file can set, keyed by their would-be flag names. */
+export const fileOptions: ReadonlyMap<string, string> = new Map(
+  options
+    .filter(({ schema }) => !hasFlag(schema) && !schema.callHook)
+    .map(({ option, schema }) => [nameOf(option, schema), option]),
+)
+
+/** The name of the flag of an option. */
+export function flagName(scope: OptionScope, option: string): string | undefined {
+  return flags.find((flag) => flag.scope === scope && flag.option === option)?.name
 }
 
-function flagOf(scope: Flag['scope'], option: string, schema: OptionSchema): Flag {
-  const name = flagName(option)
+interface Option {
+  readonly scope: OptionScope
+  /** Its name; a part has a dot. */
+  readonly option: string
+  readonly schema: Schema
+}
+
+function optionsOf(scope: OptionScope, schema: { readonly properties: object }): Option[] {
+  return Object.entries(schemasOf(schema)).flatMap(([option, schema]) => {
+    if (!schema.properties || schema.facts?.entries || !hasFlag(schema)) return [{ scope, option, schema }]
+    const parts = Object.entries(schema.properties)
+    return parts.map(([part, schema]) => ({ scope, option: `${option}.${part}`, schema }))
+  })
+}
+
+function hasFlag({ facts }: Schema): boolean {
+  return facts?.flag !== false
+}
+
+function flagOf({ scope, option, schema }: Option): Flag {
+  const name = nameOf(option, schema)
   const variable = `WASM_SERVE_${name.replaceAll('-', '_').toUpperCase()}`
   const { description = '', default: value, nameOrContract = [], enum: values = nameOrContract } = schema
-  return { name, variable, option, scope, kind: kindOf(option, schema), description, values, default: value }
-}
-
-/** An option with parts has one flag per part. */
-function withParts(option: string, schema: OptionSchema): [option: string, schema: OptionSchema][] {
-  if (!schema.properties || ENTRY_KINDS[option]) return [[option, schema]]
-  return Object.entries(schema.properties).map(([part, schema]) => [`${option}.${part}`, schema])
+  return {
+    ...{ name, variable, option, scope, kind: kindOf(schema), description },
+    ...{ values: values.map(String), default: value, isPath: isPath(schema) },
+  }
 }
 
 /** `bodyLimit` is `body-limit`, and `tls.cert` is `tls-cert`. */
-export function flagName(option: string): string {
-  return (
-    NAMES[option] ?? option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll('.', '-')
-  )
+function nameOf(option: string, { facts }: Schema): string {
+  const written = option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll('.', '-')
+  return facts?.flag || written
+}
+
+function isPath({ hostFunctions, holds, patternProperties = {} }: Schema): boolean {
+  const isOne = hostFunctions || holds === 'path' || holds === 'source' || holds === 'folders'
+  return isOne || Object.values(patternProperties).some(isPath)
 }
 
 /** The kind of an option's text: in a flag, a variable, or a config file's `${NAME}`. */
-export function kindOf(
-  option: string,
-  { type, anyOf, threadCount, unit }: Pick<OptionSchema, 'type' | 'anyOf' | 'threadCount' | 'unit'>,
-): Flag['kind'] {
+export function kindOf({ type, anyOf, threadCount, unit, facts }: Schema): Flag['kind'] {
   if (threadCount) return 'threads'
   if (anyOf) return 'list'
   if (type === 'boolean') return 'boolean'
-  if (type === 'object') return ENTRY_KINDS[option] ?? 'pairs'
+  if (type === 'object') return facts?.entries ?? 'pairs'
   if (type === 'array') return 'hosts'
   if (unit === 'pages') return 'pages'
   if (type === 'integer') return unit === 'bytes' ? 'size' : 'integer'
@@ -230,10 +159,8 @@ export function parseHosts(text: string, where: string): string[] {
 }
 
 export function isEntryKind(kind: Flag['kind']): kind is EntryKind {
-  return ENTRY_KIND_NAMES.includes(kind)
+  return Object.hasOwn(ENTRY_PARSERS, kind)
 }
-
-const ENTRY_KIND_NAMES: readonly string[] = ['pairs', ...Object.values(ENTRY_KINDS)]
 
 /**
  * Parses one use of a repeatable flag.
@@ -241,11 +168,19 @@ const ENTRY_KIND_NAMES: readonly string[] = ['pairs', ...Object.values(ENTRY_KIN
  * @throws {@link UsageError} if it is not of the flag's kind.
  */
 export function parseFlagEntry(kind: EntryKind, text: string, where: string): FlagEntry {
-  if (kind === 'pairs') return parsePair(text, where)
-  if (kind === 'numbers') return parseNumber(text, where)
-  if (kind === 'paths') return parsePath(text, where)
-  if (kind === 'keys') return parseTrust(text, where)
-  if (kind === 'registries') return parseRegistry(text, where)
+  return ENTRY_PARSERS[kind](text, where)
+}
+
+const ENTRY_PARSERS: Readonly<Record<EntryKind, (text: string, where: string) => FlagEntry>> = {
+  pairs: parsePair,
+  paths: parsePath,
+  links: parseNamedSource,
+  numbers: parseNumber,
+  keys: parseTrust,
+  registries: parseRegistry,
+}
+
+function parseNamedSource(text: string, where: string): FlagEntry {
   const { name, source } = parseLink(text)
   if (!name || !source) throw new UsageError(`${where}: must be NAME=PATH or a path or URL, not "${text}"`)
   return [name, source]

@@ -5,6 +5,7 @@ import type { Contract } from '../contract/contract.ts'
 import { OptionsError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
 import { redisUrlProblem } from '../guest/store/redis-url.ts'
+import { optionsWhere, STREAM_LIMITS } from './facts.ts'
 import {
   type CheckedLoadData,
   type CheckedRouteData,
@@ -77,7 +78,7 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
   const { admin, adminToken } = { ...(options as Partial<ServerOptions> | undefined) }
   const given = Object.entries({ ...(options as object | undefined) })
   const found = given.flatMap(([name, value]) =>
-    value !== undefined && admin === undefined && OF_ADMIN.has(name)
+    value !== undefined && admin === undefined && NEEDING_ADMIN.has(name)
       ? [{ ...problemAt([name], 'has no effect without the option admin'), ofKey: true }]
       : [],
   )
@@ -98,8 +99,7 @@ export function checkCreateServerOptions(options: unknown): CheckedServerOptions
   throw optionsError(found)
 }
 
-/** Options of the admin listener. */
-const OF_ADMIN: ReadonlySet<string> = new Set(['adminToken', 'adminHosts', 'uploadLimit'])
+const NEEDING_ADMIN = optionsWhere('server', ({ needs }) => needs === 'admin')
 
 /**
  * Checks the options for loading plug-ins.
@@ -171,7 +171,7 @@ function webSocketProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): P
     if (contract !== 'websocket') return []
     const problem = (option: string, message: string) => problemAt(['routes', String(index), option], message)
     const isGet = method === undefined || [method].flat().join() === 'GET'
-    const unlimited = (['bodyLimit', 'outputLimit'] as const).filter((name) => route[name] === 0)
+    const unlimited = STREAM_LIMITS.filter((name) => route[name] === 0)
     return [
       ...(isGet ? [] : [problem('method', 'must be GET with the contract websocket')]),
       ...(smoke ? [problem('smoke', 'has no effect with the contract websocket')] : []),
@@ -241,8 +241,8 @@ function mcpProblems({ mcp, apiKeys, jwt }: Partial<CheckedServerOptions>): Prob
 function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
   const { socket, tls, http2, jwt, cors, reusePort, trustProxy = [] } = options
   return [
-    ...(['processMemoryMax', 'processSilentMs'] as const)
-      .filter((name) => options[name] !== undefined && !options.processes)
+    ...Object.keys(options)
+      .filter((name) => NEEDING_PROCESSES.has(name) && !options.processes)
       .map((name) => problemAt([name], 'has no effect without processes')),
     ...fleetProblems(options),
     ...(jwt ? jwtProblems(jwt) : []),
@@ -258,6 +258,8 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
     ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not supported')] : []),
   ]
 }
+
+const NEEDING_PROCESSES = optionsWhere('server', ({ needs }) => needs === 'processes')
 
 /** The nodes of a fleet change together: none follows files or tags by itself. */
 function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem[] {

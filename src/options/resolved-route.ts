@@ -3,6 +3,7 @@ import type { OutboundOptions } from '../guest/outbound/outbound.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { type LoadOptions, memoryMaxOf, type Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath, ManifestSettings } from '../plugin/source/manifest.ts'
+import type { AnswerOption, LoadOption } from './facts.ts'
 import type { CheckedRouteOptions } from './options.ts'
 
 /**
@@ -31,6 +32,9 @@ export interface ResolvedRoute
   readonly deadline: Deadline
   readonly kv: { readonly access: 'none' | 'read' | 'readwrite'; readonly namespace: string }
 }
+
+/** What instances are made of. An option that reaches only answers is not in it: a reload that changes it keeps the instances. */
+export type InstanceOptions = Omit<ResolvedRoute, AnswerOption>
 
 /** How long a guest of a route may run. */
 export interface Deadline {
@@ -101,7 +105,7 @@ export function largestMemory(options: CheckedRouteOptions, { settings }: Pick<P
 }
 
 /** Options of a route that apply when its plug-in is loaded. */
-export type LoadedBy = Pick<CheckedRouteOptions, 'memoryMax' | 'isolation' | 'engine' | 'runtime' | 'load'>
+export type LoadedBy = Pick<CheckedRouteOptions, LoadOption>
 
 /** Number of pages in a 32-bit address space. */
 const MAX_PAGES = 65_536

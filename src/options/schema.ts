@@ -1,5 +1,6 @@
 import { didYouMean } from '../platform/text.ts'
 import { hostProblem } from '../plugin/source/allowed-hosts.ts'
+import type { OptionFacts } from './schema/facts.ts'
 
 /*
  * The language of the options schemas, and the check of values against them: as much of JSON Schema as the options need, and
@@ -38,8 +39,17 @@ export interface Schema {
   readonly unit?: 'bytes' | 'pages' | 'ms'
   /** Whether its value is masked entirely, from any origin. */
   readonly secret?: true
+  /** Whether every client knows its text, so that variables in it are no secrets. */
+  readonly public?: true
   /** The kind of paths in its value: they are relative to the file. */
   readonly holds?: 'path' | 'source' | 'folders' | 'folder' | 'store' | 'address'
+  /** What is known of the option besides its values. */
+  readonly facts?: OptionFacts
+}
+
+/** The options of a schema, with the keywords that are read here. */
+export function schemasOf({ properties }: { readonly properties: object }): Record<string, Schema> {
+  return Object.fromEntries(Object.entries<Schema>({ ...properties }))
 }
 
 /** A problem with the options. */

@@ -8,7 +8,8 @@ import type { WorkersOptions } from '../engine/workers/workers.ts'
 import { importsExchange, takesMessages } from '../guest/streams/stream-imports.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
-import { optionsError } from '../options/options.ts'
+import { STREAM_LIMITS } from '../options/facts.ts'
+import { optionsError, type RouteOptions } from '../options/options.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { problemAt } from '../options/schema.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
@@ -113,16 +114,9 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | un
 }
 
 interface Conflict {
-  readonly option:
-    | ('process' | 'engine' | 'runtime' | 'workers' | 'timeoutMs' | 'functions' | 'websocketPer')
-    | Unlimited
+  readonly option: keyof RouteOptions
   readonly message: string
 }
-
-/** Limits that a plug-in that streams can do without: others keep the whole body in memory. */
-const UNLIMITED = ['bodyLimit', 'outputLimit'] as const
-
-type Unlimited = (typeof UNLIMITED)[number]
 
 /** Options of the route that exclude each other. */
 function exclusiveOptions(
@@ -133,9 +127,9 @@ function exclusiveOptions(
 ): Conflict[] {
   const { engine, workers, deadline, functions, runtime, process } = route
   const needsLimit = 'must be 1 or more: only a plug-in that streams can do without a limit'
-  const problems: Conflict[] = UNLIMITED.filter((name) => waitsFor !== 'streams' && route[name] === 0).map(
-    (option) => ({ option, message: needsLimit }),
-  )
+  const problems: Conflict[] = STREAM_LIMITS.filter(
+    (name) => waitsFor !== 'streams' && route[name] === 0,
+  ).map((option) => ({ option, message: needsLimit }))
   if (route.websocketPer === 'connection' && !takesMessages(plugin)) {
     const message = 'must be message: the plug-in does not import ws_receive of wasm-serve:http'
     problems.push({ option: 'websocketPer', message })

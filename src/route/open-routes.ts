@@ -144,18 +144,19 @@ export async function openRoutes(
     const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
     await reportFormerKeys(routes, waiting, shared.store, log)
     const trials = new Map<string, Promise<void>>()
-    const tryOnce = (chosen: ChosenRoute) => {
-      const key = startKey(chosen.options, chosen.plugin, chosen.exportName)
+    const tryOnce = (use: RouteUse, chosen: ChosenRoute) => {
+      const key = startKey(use, chosen.exportName)
       const trial = trials.get(key) ?? tryRoute(chosen, log, signal)
       trials.set(key, trial)
       return trial
     }
-    await pacedMap(found, ({ route: placed, use: { options: route }, lease, chosen }) =>
+    await pacedMap(found, ({ route: placed, use, lease, chosen }) =>
       forRoute(placed, async () => {
+        const { options: route } = use
         if (route.smoke && !lease?.wasSmoked(route)) {
           await unlessAborted(tryOut(route), signal)
           lease?.smoked(route)
-        } else if (chosen && options.trial) await tryOnce(chosen)
+        } else if (chosen && options.trial) await tryOnce(use, chosen)
       }),
     )
     const pace = new Pace()

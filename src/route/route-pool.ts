@@ -1,8 +1,8 @@
 import type { RouteHandlerMethod } from 'fastify'
 import { START } from '../module/entry-points.ts'
 import type { VersionCounts } from '../observe/observe.ts'
+import { optionsWhere } from '../options/facts.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
-import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { OpenRoute } from './open-route.ts'
@@ -129,28 +129,6 @@ interface PoolEntry {
   smoked: CheckedRouteOptions
 }
 
-/** Options that never reach an instance: a route with no other changes keeps its instances. */
-const NOT_OF_INSTANCES: ReadonlySet<string> = new Set([
-  'plugin',
-  'next',
-  'description',
-  'headers',
-  'errorStatus',
-  'contentType',
-  'bodyLimit',
-  'timing',
-  'smoke',
-  'source',
-  'origins',
-  'tool',
-  'sseHeartbeatMs',
-  'websocketMax',
-  'websocketPingMs',
-  'websocketIdleMs',
-  'websocketOrigins',
-  'websocketProtocols',
-])
-
 /**
  * Whether two uses of a URL can share instances: their plug-ins' bytes and manifests are equal, and their options as
  * data.
@@ -160,9 +138,21 @@ function isSameUse(one: RouteUse, other: RouteUse): boolean {
   return (one.given === other.given && one.plugin === other.plugin) || keyOf(one) === keyOf(other)
 }
 
+/** Options that have no effect on instances. */
+const ANSWERS = optionsWhere('route', ({ reach }) => reach === 'answer')
+
+const STARTS = optionsWhere('route', ({ reach = 'instance' }) => reach === 'instance' || reach === 'load')
+const INSTANCES = new Set([...STARTS, ...optionsWhere('route', ({ reach }) => reach === 'place')])
+
 function keyOf({ options, plugin }: RouteUse): string {
-  const entries = Object.entries(options).filter(([name]) => !NOT_OF_INSTANCES.has(name))
-  return JSON.stringify([...identityOf(plugin), options.tool !== undefined, entries.sort()])
+  return JSON.stringify([identityOf(plugin), options.tool !== undefined, valuesOf(options, INSTANCES)])
+}
+
+/** @returns data: no functions. */
+function valuesOf(options: CheckedRouteOptions, names: ReadonlySet<string>): unknown[] {
+  return Object.entries(options)
+    .filter(([name]) => names.has(name))
+    .sort()
 }
 
 /** Whether the bytes and manifests of two plug-ins are equal. */
@@ -176,35 +166,18 @@ function identityOf({ name, digest, linked, settings }: Plugin): unknown[] {
   return [name, digest, links, settings]
 }
 
-/** Options that reach an instance but do not affect its start. */
-const NOT_OF_START: ReadonlySet<string> = new Set(['url', 'host', 'method', 'function'])
-
 /**
  * The key under which instances of two routes start alike: a successful start need not be tried again. A
  * plug-in of 300 functions is tried once.
- *
- * @param options - As data: no functions.
  */
-export function startKey(options: ResolvedRoute, plugin: Plugin, exportName: string): string {
-  const entries = Object.entries(options).filter(
-    ([name]) => !NOT_OF_INSTANCES.has(name) && !NOT_OF_START.has(name),
-  )
-  return JSON.stringify([exportName === START, ...identityOf(plugin), entries.sort()])
+export function startKey({ options, plugin }: RouteUse, exportName: string): string {
+  const isTool = options.tool !== undefined
+  return JSON.stringify([exportName === START, identityOf(plugin), isTool, valuesOf(options, STARTS)])
 }
 
-const NOT_OF_SMOKE: ReadonlySet<string> = new Set(['description', 'plugin', 'origins'])
-
-/**
- * The options that do not affect instances but may affect the answer to a smoke request.
- *
- * @param options - As data: no functions.
- */
+/** The options that do not affect instances but may affect the answer to a smoke request. */
 function smokeKey(options: CheckedRouteOptions): string {
-  return JSON.stringify(
-    Object.entries(options)
-      .filter(([name]) => NOT_OF_INSTANCES.has(name) && !NOT_OF_SMOKE.has(name))
-      .sort(),
-  )
+  return JSON.stringify(valuesOf(options, ANSWERS))
 }
 
 /** Equal bytes are compiled once, so they are one object while in use. */

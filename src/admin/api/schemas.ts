@@ -1,7 +1,6 @@
 import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
-import { schemasOf } from '../../options/config-file-schema.ts'
 import { routeSchema } from '../../options/options-schema.ts'
-import type { Schema } from '../../options/schema.ts'
+import { type Schema, schemasOf } from '../../options/schema.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /*
@@ -27,11 +26,9 @@ const digestSchema: JsonSchema = {
 }
 const percent: JsonSchema = { type: 'integer', minimum: 0, maximum: 100 }
 
-const EDITABLE_ROUTE_OPTIONS: ReadonlySet<string> = new Set(EDITABLE_OPTIONS)
-
 const routeOptions = Object.fromEntries(
   Object.entries(schemasOf(routeSchema))
-    .filter(([name]) => EDITABLE_ROUTE_OPTIONS.has(name))
+    .filter(([name]) => EDITABLE_OPTIONS.has(name))
     .map(([name, schema]) => [name, plain(schema)]),
 )
 

@@ -269,15 +269,13 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(NEW_FLAGS),
 ]
 
-const PATH_OPTIONS = new Set(['functions', 'links', 'allowedPaths', 'cacheFolder'])
-
 /** @param commands - Names of the commands. */
 export function completionWords(commands: readonly string[]): Words {
   const valued = flags.filter(({ kind }) => kind !== 'boolean')
   const names = (wanted: readonly { readonly name: string }[]) => wanted.map(({ name }) => `--${name}`)
   const negations = flags.filter(({ kind, default: value }) => kind === 'boolean' && value === true)
   const choices = valued.filter(({ values }) => values.length > 0)
-  const paths = valued.filter(({ option }) => PATH_OPTIONS.has(option))
+  const paths = valued.filter(({ isPath }) => isPath)
   const texts = valued.filter((flag) => !choices.includes(flag) && !paths.includes(flag))
   const own = (isWanted: (flag: OwnFlag) => boolean) =>
     OWN_FLAGS.filter(([, flag]) => isWanted(flag)).flatMap(([name, { short }]) =>

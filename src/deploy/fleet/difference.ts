@@ -6,6 +6,7 @@ import {
   givenAt,
   toData,
 } from '../../options/config-node.ts'
+import { optionsWhere } from '../../options/facts.ts'
 import { defaultMethod } from '../../options/served-route.ts'
 import { type DesiredRoute, idOf } from '../desired-state.ts'
 import { type Edits, type PluginVersions, trafficOf } from '../edits.ts'
@@ -83,7 +84,7 @@ function nameOfRoute({ given }: DesiredRoute): string {
 }
 
 /** Files of plug-ins: their names and digests are compared. */
-const SOURCES: ReadonlySet<string> = new Set(['plugin', 'links'])
+const SOURCES = optionsWhere('route', ({ reach }) => reach === 'source')
 
 function optionsOfRoute(route: DesiredRoute | undefined): Values {
   if (!route) return new Map()

@@ -8,11 +8,11 @@ import {
   renderOrigin,
 } from '../../options/config-node.ts'
 import { variablesIn } from '../../options/config-text.ts'
+import { optionsWhere } from '../../options/facts.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import type { Schema } from '../../options/schema.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { type DesiredRoute, sourceOf } from '../desired-state.ts'
-import { EDITABLE_OPTIONS } from '../edits.ts'
 import { SHARED_OPTIONS, type SharedConfiguration } from './shared-configuration.ts'
 
 /** What a node lets the configuration of its fleet use, besides what the admin API may set: the option `fleet.allow`. */
@@ -46,10 +46,7 @@ export function forbiddenIn(shared: SharedConfiguration, permissions: Permission
 const ROUTE_SCHEMA = configFileSchema.properties?.routes?.items
 
 /** Those that the admin API may set, the display of the plug-in, and those whose values a node may allow. */
-const ROUTE_OPTIONS: ReadonlySet<string> = new Set([
-  ...EDITABLE_OPTIONS,
-  ...['plugin', 'functions', 'allowedPaths', 'links', 'process'],
-])
+const ROUTE_OPTIONS = optionsWhere('route', ({ edit, owner }) => edit || owner === 'fleet')
 
 class Check {
   readonly reasons = new Set<string>()
@@ -90,16 +87,15 @@ class Check {
   }
 
   #scalar(name: string, { origin, template, ...given }: ConfigScalar, schema: Schema | undefined): void {
-    const { functions = [], processes = [], env = [] } = this.#permissions
+    const { env = [] } = this.#permissions
     const value = String(given.value)
     const { shown = value } = given
     const missing = variablesIn(template?.text ?? '').filter((variable) => !env.includes(variable))
     for (const variable of missing) this.#refuse(origin, name, `\${${variable}}`, 'env')
     if (missing.length > 0 || name === 'plugin') return
-    if (name === 'functions') {
-      if (!functions.includes(value)) this.#refuse(origin, name, shown, 'functions')
-    } else if (name === 'process') {
-      if (!processes.includes(value)) this.#refuse(origin, name, shown, 'processes')
+    const list = schema?.facts?.allow
+    if (list !== undefined) {
+      if (!this.#permissions[list]?.includes(value)) this.#refuse(origin, name, shown, list)
     } else if (schema?.holds && !permitsPath(this.#permissions, value, true)) {
       this.#refuse(origin, name, shown, 'paths')
     }

@@ -12,12 +12,11 @@ import {
   scalarsIn,
 } from '../../options/config-node.ts'
 import { interpolate, variablesIn } from '../../options/config-text.ts'
+import { optionsWhere } from '../../options/facts.ts'
 import { parseValue } from '../../options/flags.ts'
-import type { CheckedServerOptions } from '../../options/options.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import type { Configuration, DesiredRoute } from '../desired-state.ts'
 import { expect, JsonProblem, optional, readArray, readObject, readTextField, truth } from '../json-fields.ts'
-import type { AT_START } from '../resolve.ts'
 import { readVersion } from '../state-json.ts'
 
 /** Incremented when a change makes the format unreadable for older versions. */
@@ -37,32 +36,9 @@ export interface SharedSurroundings {
 
 /**
  * Options of the server that nodes share: who may call, and what is logged. All others stay with each node: they open sockets,
- * files or processes, or protect the node from guests. A new option stays with the node until it has been reviewed for both.
+ * files or processes, or protect the node from guests.
  */
-export const SHARED_OPTIONS: ReadonlySet<string> = new Set<
-  Exclude<keyof CheckedServerOptions, 'routes' | (typeof AT_START)[number]>
->([
-  ...([
-    'mcp',
-    'trial',
-    'apiKeys',
-    'jwt',
-    'cors',
-    'rateLimit',
-    'trustProxy',
-    'compress',
-    'etag',
-    'static',
-  ] as const),
-  ...([
-    'logLevel',
-    'accessLog',
-    'accessLogFormat',
-    'accessLogLevel',
-    'accessLogHeaders',
-    'redactHeaders',
-  ] as const),
-])
+export const SHARED_OPTIONS = optionsWhere('server', ({ owner }) => owner === 'fleet')
 
 /** The options of a server that nodes share. */
 export function sharedOptions({ entries, ...server }: ConfigMap): ConfigMap {

@@ -1,6 +1,6 @@
 import type { ConfigEntry, ConfigMap } from '../../options/config-node.ts'
+import { RESTART_OPTIONS } from '../../options/facts.ts'
 import type { Configuration } from '../desired-state.ts'
-import { AT_START } from '../resolve.ts'
 
 /**
  * A configuration with the options of a start: those that a reload cannot change have the values of the start, so that
@@ -34,7 +34,7 @@ function withOptions(configuration: Configuration, start: ConfigMap): Configurat
   const { server } = configuration
   if (server === start) return configuration
   const entries = new Map<string, ConfigEntry>(server.entries)
-  for (const name of AT_START) {
+  for (const name of RESTART_OPTIONS) {
     const entry = start.entries.get(name)
     if (entry) entries.set(name, entry)
     else entries.delete(name)

@@ -1,0 +1,200 @@
+import { Type } from 'typebox'
+import { keys, option, pemFile, withDefault, words } from './option.ts'
+
+/** Options of the server: the checks before all routes. */
+export const edgeOptions = {
+  tls: option(
+    { errors: ['WASM_SERVE_TLS_INVALID'] },
+    Type.Optional(
+      Type.Object(
+        {
+          cert: pemFile('Certificate file for HTTPS (PEM), with the intermediate certificates.'),
+          key: pemFile('Private key file of the certificate (PEM).'),
+          ca: Type.Optional(
+            pemFile('Certificate authority (PEM) that must have signed the certificates of clients.'),
+          ),
+          minVersion: option(
+            { flag: false },
+            Type.Optional(
+              Type.Enum(['TLSv1.2', 'TLSv1.3'], { description: 'Minimum TLS version. Default: TLSv1.2.' }),
+            ),
+          ),
+        },
+        { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
+      ),
+    ),
+  ),
+  http2: withDefault(
+    Type.Boolean({
+      default: false,
+      description: 'Offer HTTP/2 besides HTTP/1.1. Needs `tls`.',
+    }),
+  ),
+  apiKeys: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    Type.Optional(
+      keys('API keys. A request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.'),
+    ),
+  ),
+  jwt: option(
+    { reach: 'answer', owner: 'fleet', errors: ['WASM_SERVE_JWT_KEY_INVALID'] },
+    Type.Optional(
+      Type.Object(
+        {
+          secret: option(
+            { flag: false },
+            Type.Optional(
+              Type.String({
+                pattern: '^[^]{32,}$',
+                hint: 'must be 32 characters or more',
+                secret: true,
+                description: 'Secret that signs the tokens (HS256, HS384, HS512).',
+              }),
+            ),
+          ),
+          publicKey: Type.Optional(
+            pemFile('File with the public key or certificate that verifies tokens (PEM).'),
+          ),
+          jwks: Type.Optional(
+            Type.String({
+              minLength: 1,
+              holds: 'path',
+              description: 'File with the JSON Web Key Set that verifies tokens.',
+            }),
+          ),
+          jwksUrl: Type.Optional(
+            Type.String({
+              minLength: 1,
+              description: "URL (https) of the issuer's JSON Web Key Set, which is fetched again regularly.",
+            }),
+          ),
+          jwksCa: Type.Optional(
+            pemFile('Certificate authority (PEM) of `jwksUrl`. Default: those of Node.js.'),
+          ),
+          algorithms: Type.Optional(
+            Type.Array(
+              Type.Enum([
+                ...['HS256', 'HS384', 'HS512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+                ...['ES256', 'ES384', 'ES512', 'EdDSA'],
+              ] as const),
+              {
+                minItems: 1,
+                description: 'Allowed signature algorithms. Default: all that the keys support.',
+              },
+            ),
+          ),
+          audience: Type.Optional(words("Allowed values of a token's `aud`. Default: any.")),
+          issuer: Type.Optional(words("Allowed values of a token's `iss`. Default: any.")),
+          allowNoExpiry: Type.Optional(
+            Type.Boolean({ description: 'Accept tokens without `exp`, which never expire.' }),
+          ),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Require a JSON Web Token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
+        },
+      ),
+    ),
+  ),
+  cors: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    Type.Optional(
+      Type.Object(
+        {
+          origin: words('Allowed origins, such as `https://a.example`; `*`: all.'),
+          methods: Type.Optional(words('Allowed methods. Default: GET, HEAD and POST.')),
+          allowedHeaders: Type.Optional(
+            words('Allowed request headers. Default: those that the preflight request names.'),
+          ),
+          exposedHeaders: Type.Optional(words('Answer headers that pages may read.')),
+          credentials: Type.Optional(
+            Type.Boolean({ description: 'Allow cookies. Then each origin must be named.' }),
+          ),
+          maxAge: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              description: 'Seconds for which browsers may cache a preflight answer.',
+            }),
+          ),
+        },
+        {
+          additionalProperties: false,
+          description: 'CORS: `origin`, `methods`, `credentials`... (@fastify/cors)',
+        },
+      ),
+    ),
+  ),
+  rateLimit: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    Type.Optional(
+      Type.Object(
+        {
+          max: Type.Integer({
+            minimum: 1,
+            description: 'Maximum number of requests per client address and window.',
+          }),
+          timeWindowMs: Type.Integer({
+            unit: 'ms',
+            minimum: 1,
+            maximum: 2_147_483_647,
+            description: 'Length of the window, in ms.',
+          }),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Rate limit per client address: `max` requests in `timeWindowMs`; then 429. (@fastify/rate-limit)',
+        },
+      ),
+    ),
+  ),
+  compress: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    Type.Optional(
+      Type.Object(
+        {
+          thresholdBytes: Type.Optional(
+            Type.Integer({
+              unit: 'bytes',
+              minimum: 0,
+              description: 'Minimum size of an answer to compress, in bytes. Default: 1024.',
+            }),
+          ),
+          encodings: Type.Optional(
+            Type.Array(Type.Enum(['br', 'gzip', 'deflate']), {
+              minItems: 1,
+              description: 'Content encodings in order of preference. Default: all.',
+            }),
+          ),
+        },
+        {
+          additionalProperties: false,
+          description: 'Compress answers: `thresholdBytes`, `encodings`. (@fastify/compress)',
+        },
+      ),
+    ),
+  ),
+  etag: option(
+    { reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Boolean({
+        default: false,
+        description: "Add an `ETag`, and answer 304 when the client's copy is current.",
+      }),
+    ),
+  ),
+  static: option(
+    { flag: false, reach: 'answer', owner: 'fleet', errors: ['WASM_SERVE_STATIC_FOLDER_INVALID'] },
+    Type.Optional(
+      Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
+        additionalProperties: false,
+        description: 'Folders of static files: URL prefix to folder. (@fastify/send)',
+      }),
+    ),
+  ),
+  trustProxy: option(
+    { reach: 'answer', owner: 'fleet' },
+    Type.Optional(words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.')),
+  ),
+}

@@ -1,0 +1,86 @@
+import { Type } from 'typebox'
+import { bytes, countOption, ms, option, threadCount, withDefault } from './option.ts'
+
+/** Options of a route: where its guests run, and the calls that wait. */
+export const engineOptions = {
+  engine: option(
+    { reach: 'load', edit: true },
+    Type.Optional(
+      Type.Enum(['inline', 'workers', 'subprocess'], {
+        description:
+          'Where guests run: on the event loop, in threads, or in processes. Default: inline, or workers if something needs threads.',
+      }),
+    ),
+  ),
+  process: option(
+    { owner: 'fleet', allow: 'processes' },
+    Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: 'Name of a group of processes. Routes with the same name share them. (subprocess)',
+      }),
+    ),
+  ),
+  workers: option(
+    { edit: true },
+    Type.Optional(threadCount('Number of threads or processes; `auto`: one per core. Default: 1 if needed.')),
+  ),
+  spareWorkers: option(
+    { edit: true, guest: false },
+    withDefault(
+      Type.Integer({
+        minimum: 0,
+        maximum: 256,
+        default: 1,
+        description: 'Spare threads or processes, which replace one that was ended.',
+      }),
+    ),
+  ),
+  timeoutMs: option(
+    { flag: 'timeout', edit: true },
+    Type.Optional(
+      Type.Integer({
+        unit: 'ms',
+        minimum: 1,
+        maximum: 2_147_483_647,
+        description:
+          "Deadline of a call in a thread or process, in ms; then 504. Default: the manifest's, else 1000.",
+      }),
+    ),
+  ),
+  idempotent: option(
+    { edit: true, guest: false },
+    withDefault(
+      Type.Boolean({
+        default: false,
+        description: 'Run a call a second time if its thread or process was lost.',
+      }),
+    ),
+  ),
+  vars: option(
+    { edit: true },
+    withDefault(
+      Type.Enum(['own', 'shared'], {
+        default: 'own',
+        description:
+          '`own`: each instance has its variables. `shared`: all instances of a plug-in share them.',
+      }),
+    ),
+  ),
+  startTimeoutMs: option(
+    { edit: true },
+    ms('Time limit for the start of a thread or process with its instance, in ms.', 5_000),
+  ),
+  maxQueue: option(
+    { edit: true, guest: false },
+    countOption('Maximum number of calls that wait for an instance. Further calls get 503.', 1_000),
+  ),
+  maxQueueBytes: option(
+    { edit: true, guest: false },
+    bytes('Maximum bytes of input that wait. Further calls get 503. (workers, subprocess)', 67_108_864),
+  ),
+  maxWaitMs: option(
+    { edit: true, guest: false },
+    ms('Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess)', 5_000),
+  ),
+}

@@ -1,0 +1,51 @@
+import { Type } from 'typebox'
+import { option, withDefault } from './option.ts'
+
+/** Options of the server: logs and traces. */
+export const logOptions = {
+  accessLog: option(
+    { reach: 'answer', owner: 'fleet' },
+    withDefault(Type.Boolean({ default: false, description: 'Log one line per request.' })),
+  ),
+  accessLogFormat: option(
+    { reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Enum(['json', 'common', 'combined'], {
+        default: 'json',
+        description:
+          'Access log as JSON in the log, or as text in the common or combined log format on standard output.',
+      }),
+    ),
+  ),
+  accessLogLevel: option(
+    { reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+        default: 'info',
+        description: "Level of the access log's lines. They are written if it is not below logLevel.",
+      }),
+    ),
+  ),
+  accessLogHeaders: option(
+    { reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Boolean({ default: false, description: 'Add the request headers to the access log. (json)' }),
+    ),
+  ),
+  redactHeaders: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Array(Type.String({ minLength: 1, public: true }), {
+        default: ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'],
+        description: 'Headers whose values are removed from the access log.',
+      }),
+    ),
+  ),
+  otel: withDefault(
+    Type.Boolean({
+      default: false,
+      description:
+        'Create OpenTelemetry spans for requests and calls. The variables `OTEL_*` configure the export.',
+    }),
+  ),
+}

@@ -1,0 +1,163 @@
+import { Type } from 'typebox'
+import { key, only, option, words } from './option.ts'
+
+/** The MCP endpoint. It may be given without `enabled`, which exists for the flag. */
+export const mcpSettings = only({
+  enabled: option(
+    { flag: 'mcp' },
+    Type.Optional(
+      Type.Boolean({ description: 'Serve the routes as tools for agents (MCP). Default: true with `mcp`.' }),
+    ),
+  ),
+  url: Type.Optional(
+    Type.String({
+      pattern: '^/[^:*?#\\s]*$',
+      public: true,
+      description: 'URL of the MCP endpoint. Default: /mcp.',
+    }),
+  ),
+  toolsOnly: Type.Optional(
+    Type.Boolean({ description: 'Serve tools only at the MCP endpoint, not at their URLs. Default: false.' }),
+  ),
+  hosts: option(
+    { flag: false },
+    Type.Optional(words('Host names of the MCP endpoint, besides `localhost` and IP addresses.')),
+  ),
+  origins: option(
+    { flag: false },
+    Type.Optional(
+      words('Origins of web pages that may use the MCP endpoint. Default: those of this machine.'),
+    ),
+  ),
+  name: option(
+    { flag: false },
+    Type.Optional(
+      Type.String({ minLength: 1, description: 'Name of the server, for clients. Default: wasm-serve.' }),
+    ),
+  ),
+  title: option(
+    { flag: false },
+    Type.Optional(Type.String({ minLength: 1, description: 'Title of the server, for people.' })),
+  ),
+  version: option(
+    { flag: false },
+    Type.Optional(
+      Type.String({ minLength: 1, description: 'Version of the server. Default: that of wasm-serve.' }),
+    ),
+  ),
+  instructions: option(
+    { flag: false },
+    Type.Optional(
+      Type.String({ minLength: 1, description: 'Advice for models about the use of the tools.' }),
+    ),
+  ),
+  access: option(
+    { flag: false },
+    Type.Optional(
+      Type.Array(
+        only({
+          key: Type.Optional(key('An API key.')),
+          scope: Type.Optional(
+            Type.String({
+              pattern: '^[!#-\\[\\]-~]+$',
+              hint: 'must be a scope of OAuth, without spaces',
+              description: 'A scope of the token. Without key and scope, the entry is for every client.',
+            }),
+          ),
+          tools: words('Names of tools. A `*` stands for any characters.'),
+        }),
+        { minItems: 1, description: 'Tools that clients may use, by API key or scope. Default: all tools.' },
+      ),
+    ),
+  ),
+  resource: option(
+    { flag: false },
+    Type.Optional(
+      Type.String({
+        pattern: '^https?://[^#?"\\s]+$',
+        hint: 'must be an http or https URL without query and fragment',
+        description: 'URL of the MCP endpoint, as clients know it. (RFC 9728)',
+      }),
+    ),
+  ),
+  authorizationServers: option(
+    { flag: false },
+    Type.Optional(
+      words('URLs of the issuers of tokens, which clients learn from the metadata. Needs `jwt`. (RFC 9728)'),
+    ),
+  ),
+  stateSecret: option(
+    { flag: false },
+    Type.Optional(
+      key(
+        'Seals what clients send back with their answers to questions. The same on all nodes. Default: a new one.',
+      ),
+    ),
+  ),
+  audit: option(
+    { flag: false },
+    Type.Optional(
+      Type.Enum(['off', 'calls', 'arguments'], {
+        description:
+          'Lines of the log for each call, refused ones too; also with its arguments. Default: calls.',
+      }),
+    ),
+  ),
+  redactArguments: option(
+    { flag: false },
+    Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description:
+          'Arguments whose values are not logged. Default: password, secret, token, apiKey, authorization.',
+      }),
+    ),
+  ),
+  rateLimit: option(
+    { flag: false },
+    Type.Optional(
+      Type.Object(
+        {
+          max: Type.Integer({ minimum: 1, description: 'Maximum number of messages per client and window.' }),
+          timeWindowMs: Type.Integer({
+            unit: 'ms',
+            minimum: 1,
+            maximum: 2_147_483_647,
+            description: 'Length of the window, in ms.',
+          }),
+        },
+        {
+          additionalProperties: false,
+          description:
+            'Rate limit per valid API key, subject of a token, or address. Further messages get 429.',
+        },
+      ),
+    ),
+  ),
+  pageSize: option(
+    { flag: false },
+    Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 1_000, description: 'Tools per page of a list. Default: 100.' }),
+    ),
+  ),
+  ttlMs: option(
+    { flag: false },
+    Type.Optional(
+      Type.Integer({
+        unit: 'ms',
+        minimum: 0,
+        maximum: 2_147_483_647,
+        description: 'Time for which clients may cache a list, in ms. Default: 60000.',
+      }),
+    ),
+  ),
+  bodyLimit: option(
+    { flag: false },
+    Type.Optional(
+      Type.Integer({
+        unit: 'bytes',
+        minimum: 1,
+        description: 'Maximum size of a message, in bytes. Default: 1048576.',
+      }),
+    ),
+  ),
+})

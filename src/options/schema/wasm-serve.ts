@@ -1,0 +1,100 @@
+import { Type } from 'typebox'
+import { mcpSettings } from './mcp.ts'
+import { ms, only, option, withDefault } from './option.ts'
+import { callHooks, routeSchema } from './route.ts'
+
+export const stallMs = (value: number) =>
+  ms(
+    'Maximum time that a guest may block the event loop, in ms; then the process is killed. 0: off.',
+    value,
+    0,
+  )
+
+/** Options of the Fastify plugin. */
+export const wasmServeSchema = only({
+  routes: option(
+    { flag: false, reach: 'answer' },
+    Type.Array(routeSchema, {
+      minItems: 1,
+      description: 'The routes. Each has its own instances of its plug-in.',
+    }),
+  ),
+  mcp: option(
+    { reach: 'answer', owner: 'fleet' },
+    Type.Optional({
+      ...mcpSettings,
+      description: 'Serve the routes as tools for agents: `url`, `toolsOnly`, `hosts`... (MCP)',
+    }),
+  ),
+  trial: option(
+    { flag: false, reach: 'answer', owner: 'fleet' },
+    withDefault(
+      Type.Boolean({
+        default: false,
+        description:
+          'Start each plug-in in a temporary thread first, to protect a process that already serves.',
+      }),
+    ),
+  ),
+  stallMs: stallMs(0), // off by default: the process belongs to the user
+  idleMs: ms(
+    'Time without calls after which instances of lazy plug-ins are closed, in ms; 0: never. See `sleep`.',
+    300_000,
+    0,
+  ),
+  // An instance on the event loop has 19 to 27 GiB of address space, of 128 TiB: V8 reserves it for each memory.
+  maxInstances: withDefault(
+    Type.Integer({
+      minimum: 1,
+      default: 4_000,
+      description:
+        'Maximum number of instances of lazy plug-ins. The one unused longest is closed if `sleep` allows it, else 503.',
+    }),
+  ),
+  store: option(
+    {
+      guest: true,
+      errors: ['WASM_SERVE_STORE_FULL', 'WASM_SERVE_STORE_INVALID', 'WASM_SERVE_STORE_UNAVAILABLE'],
+    },
+    withDefault(
+      Type.String({
+        pattern: '^(?:memory:$|lmdb:.|rediss?://.)',
+        default: 'memory:',
+        description: 'Store for the state of guests: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
+        hint: 'must be memory:, lmdb:FOLDER, redis://HOST or rediss://HOST',
+        holds: 'store',
+      }),
+    ),
+  ),
+  storeMax: option(
+    { guest: true },
+    withDefault(
+      Type.Integer({
+        unit: 'bytes',
+        minimum: 1,
+        default: 67_108_864,
+        description: 'Maximum bytes in the store. (`memory:`)',
+      }),
+    ),
+  ),
+  storeTimeoutMs: option(
+    { guest: true },
+    ms('Time limit of an operation of the store, in ms. (`redis:`)', 500),
+  ),
+  subprocessUser: withDefault(
+    Type.String({
+      pattern: '^\\d+(?::\\d+)?$',
+      default: '65534:65534',
+      hint: 'must be numbers, UID or UID:GID',
+      description: 'UID and GID of the processes if root starts them. (subprocess)',
+    }),
+  ),
+  subprocessCgroup: Type.Optional(
+    Type.String({
+      minLength: 1,
+      holds: 'path',
+      description: 'Folder of the cgroup that the processes join. (subprocess)',
+    }),
+  ),
+  ...callHooks,
+})
