@@ -1,11 +1,17 @@
-/** The part of a body or message that has arrived, while the rest has not. */
-export interface Part {
-  readonly bytes: number
-}
+/**
+ * The part of a body or message that has arrived, while the rest has not. It is an entry of a list: a `Set` would keep what has
+ * left it until a major garbage collection.
+ */
+export class Part {
+  bytes = 0
+  isOpen = true
+  older: Part | undefined
+  newer: Part | undefined
+  readonly refuse: () => void
 
-interface OpenPart extends Part {
-  bytes: number
-  refuse: () => void
+  constructor(refuse: () => void) {
+    this.refuse = refuse
+  }
 }
 
 /** Default maximum: 256 MiB, or this many bodies of the largest size. */
@@ -17,8 +23,8 @@ const MAX_LARGEST = 16
  * clients that send slowly cannot keep others from sending.
  */
 export class PartialBytes {
-  /** The oldest first. */
-  readonly #parts = new Set<OpenPart>()
+  #oldest: Part | undefined
+  #newest: Part | undefined
   #bytes = 0
   #given: number | undefined
   #largest = 0
@@ -43,38 +49,39 @@ export class PartialBytes {
 
   /** @param refuse - Called at most once, while the part is open: its bytes have to be dropped. */
   open(refuse: () => void): Part {
-    const part = { bytes: 0, refuse }
-    this.#parts.add(part)
+    const part = new Part(refuse)
+    part.older = this.#newest
+    if (this.#newest) this.#newest.newer = part
+    else this.#oldest = part
+    this.#newest = part
     return part
   }
 
   /** @param bytes - All bytes of the part, with the memory that they take besides. */
   resize(part: Part, bytes: number): void {
-    if (!this.#has(part)) return
+    if (!part.isOpen) return
     this.#bytes += bytes - part.bytes
     part.bytes = bytes
-    for (const oldest of this.#parts) {
-      if (this.#bytes <= this.max) return
-      const { refuse } = oldest
-      this.close(oldest)
+    while (this.#oldest && this.#bytes > this.max) {
+      const { refuse } = this.#oldest
+      this.close(this.#oldest)
       refuse()
     }
   }
 
   /** The rest has arrived, or nobody waits for it. Has no effect the second time. */
   close(part: Part): void {
-    if (!this.#has(part)) return
-    this.#parts.delete(part)
+    if (!part.isOpen) return
+    const { older, newer } = part
+    if (older) older.newer = newer
+    else this.#oldest = newer
+    if (newer) newer.older = older
+    else this.#newest = older
+    part.isOpen = false
+    part.older = part.newer = undefined
     this.#bytes -= part.bytes
-    part.refuse = ignore // the table of the set may keep the part for some time, but not its bytes
-  }
-
-  #has(part: Part): part is OpenPart {
-    return (this.#parts as ReadonlySet<Part>).has(part)
   }
 }
-
-const ignore = (): void => undefined
 
 /** Those of all servers: a process has one memory. */
 export const processPartials = new PartialBytes()

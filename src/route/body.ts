@@ -72,7 +72,7 @@ export function readRequestBody(
     if (++pieces % TURN_PIECES === 0) restFrom(request, () => request.resume())
   }
   const openPart = () => {
-    request.once('close', () => end(new BadRequestError(INCOMPLETE))) // there may be no other event
+    request.on('close', () => isOver || end(new BadRequestError(INCOMPLETE))) // there may be no other event
     return processPartials.open(() => end(new PartialBytesFullError(processPartials.max)))
   }
   const onEnd = () => {

@@ -12,6 +12,7 @@ import type { Server } from 'node:https'
 import type { FastifyBaseLogger } from 'fastify'
 import { RequestTimeoutError } from '../errors/errors.ts'
 import { EventRate } from '../platform/event-rate.ts'
+import { keepOpenStreamsOnly } from '../platform/http2-streams.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
@@ -99,6 +100,7 @@ export function addHttp2(
   http2.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
+    keepOpenStreamsOnly(session)
     session.setLocalWindowSize(WINDOW.connection)
     session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => session.close())
     session.once('stream', () => session.setTimeout(0)) // it would start anew at each frame
@@ -186,11 +188,7 @@ interface OpenResponse {
   place: number
 }
 
-/**
- * Nothing that has closed is reachable from it, nor from the stream of a response. That is why it is not a `Map`: when a map makes a
- * new table, the old one keeps what was in it, and the new table. Once V8 has moved a table to the old generation, all that was in
- * later ones lives until the next major garbage collection. Node has such a map of the streams of a connection.
- */
+/** Not a `Map`, which would keep closed ones as {@link keepOpenStreamsOnly} says. A stream's listener lets go of its entry, too. */
 class OpenResponses implements Iterable<OpenResponse> {
   readonly #list: OpenResponse[] = []
   readonly #onReset: (session: Http2Session) => void
