@@ -79,7 +79,7 @@ function notices(packages: readonly string[]): string {
   return `/*!\n${texts.join('\n\n')}\n*/`
 }
 
-const CONSOLE = 'src/admin/console'
+const CONSOLE = 'console'
 
 /**
  * Makes `dist/console`, which browsers load: all in one script, and one style sheet. The packages in them are no
@@ -90,7 +90,7 @@ export async function bundleConsole(): Promise<void> {
     input: { main: `${CONSOLE}/main.tsx` },
     cwd: file('.'),
     platform: 'browser',
-    tsconfig: file('tsconfig.json'),
+    tsconfig: file(`${CONSOLE}/tsconfig.json`),
     output: {
       dir: 'dist/console',
       format: 'es',

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 /*
  * The folders of `src/`, from the top to the cellar. A file imports from its own folder and from those below it, types
  * included; files do not import each other in a circle; the files at the root of `src/` are doors, which nothing
- * imports but another door. `npm run check` holds the sources to that, and CONTRIBUTING.md prints this table.
+ * imports but another door. The console, a program of browsers, has a folder by itself. `npm run check` holds the sources to that, and CONTRIBUTING.md prints this table.
  */
 
 /** The purpose of each folder, in order. */
@@ -106,9 +106,9 @@ function circles(imports: ReadonlyMap<string, readonly string[]>): string[][] {
   return found
 }
 
-/** The sources of the package. */
-export function sources(): Map<string, string> {
-  const root = fileURLToPath(new URL('../src/', import.meta.url))
+/** The sources of the package, or those of the console, which shares none with them. */
+export function sources(folder: 'src' | 'console' = 'src'): Map<string, string> {
+  const root = fileURLToPath(new URL(`../${folder}/`, import.meta.url))
   const paths = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) =>
     /\.tsx?$/.test(path),
   )
@@ -116,7 +116,7 @@ export function sources(): Map<string, string> {
 }
 
 if (argv[1] === fileURLToPath(import.meta.url)) {
-  const broken = brokenRules(sources())
+  const broken = [...brokenRules(sources()), ...brokenRules(sources('console'))]
   for (const line of broken) console.error(line)
   exit(broken.length === 0 ? 0 : 1)
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import type { CallLine } from '../../src/admin/console/admin-api.ts'
+import type { CallLine } from '../../console/admin-api.ts'
 import { listenAdmin } from '../support/admin.ts'
 import { startWithAdmin, TOKEN, temporaryFolder } from '../support/admin-api.ts'
 import { start } from '../support/cli.ts'

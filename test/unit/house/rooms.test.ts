@@ -9,6 +9,13 @@ test('the sources keep to the order of the folders', () => {
   expect(brokenRules(sources())).toEqual([])
 })
 
+test('the console imports only its own files, in no circle', () => {
+  const files = sources('console')
+  expect(brokenRules(files)).toEqual([])
+  files.set('main.tsx', `${files.get('main.tsx')}import type { Engine } from '../src/engine/engine.ts'\n`)
+  expect(brokenRules(files)).toEqual(['main.tsx imports ../src/engine/engine.ts, which is not there'])
+})
+
 test('the plan in CONTRIBUTING.md is the order that is checked (npm run reference)', () => {
   const page = readFileSync(new URL('../../../CONTRIBUTING.md', import.meta.url), 'utf8')
   expect(page).toBe(renderContributing(page))
@@ -51,7 +58,7 @@ test('a folder that has no place is found, and what is not there', () => {
 test('the files that the page about the architecture names are there', () => {
   const root = new URL('../../../', import.meta.url)
   const page = readFileSync(new URL('docs/explain/architecture.md', root), 'utf8')
-  const named = [...page.matchAll(/`(\w[\w-]*\/[\w/-]+\.tsx?)`/g)].map(([, path]) => path ?? '')
+  const named = [...page.matchAll(/`(\w[\w-]*\/[\w/-]+\.ts)`/g)].map(([, path]) => path ?? '')
   expect(named.length).toBeGreaterThan(20)
   expect(named.filter((path) => !existsSync(new URL(`src/${path}`, root)))).toEqual([])
 })

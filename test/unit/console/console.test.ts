@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import type { LiveCounts } from '../../../src/admin/console/admin-api.ts'
+import type { LiveCounts } from '../../../console/admin-api.ts'
 import {
   bytesOfBody,
   type CallRequest,
   headersOf,
   problemWithBody,
   renderCurl,
-} from '../../../src/admin/console/call-view.tsx'
-import { EventStream } from '../../../src/admin/console/event-stream.ts'
+} from '../../../console/call-view.tsx'
+import { EventStream } from '../../../console/event-stream.ts'
 import {
   formatBytes,
   formatMs,
@@ -17,9 +17,9 @@ import {
   toBase64,
   toHex,
   toText,
-} from '../../../src/admin/console/format.ts'
-import { LiveHistory, percentile } from '../../../src/admin/console/live-server.ts'
-import { StreamedAnswer } from '../../../src/admin/console/streamed-call.ts'
+} from '../../../console/format.ts'
+import { LiveHistory, percentile } from '../../../console/live-server.ts'
+import { StreamedAnswer } from '../../../console/streamed-call.ts'
 import { RecentLines } from '../../../src/observe/log/log.ts'
 import { startWithAdmin } from '../../support/admin-api.ts'
 import { guest } from '../../support/guest.ts'

@@ -103,7 +103,7 @@ function draw(): void {
   document.title = `${server ? title : 'Admin token'} – wasm-serve console`
   render(
     <>
-      {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would signOut the view */}
+      {/* biome-ignore lint/a11y/useValidAnchor: the fragment names the view, so following it would leave the view */}
       <a class="skip" href="#main" onClick={skip}>
         Skip to content
       </a>
