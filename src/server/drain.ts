@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { deferIdleClose } from '../platform/node-workarounds.ts'
 import type { Connections, RequestHandler } from './http-server.ts'
 import type { Http2 } from './http2.ts'
+import { isOver } from './node-response.ts'
 
 /** The listener closes when no connection was opened for this long... */
 const QUIET_MS = 20
@@ -113,10 +114,6 @@ function makeLast(response: ServerResponse, last: WeakMap<Socket, ServerResponse
   if (before && !before.headersSent) before.shouldKeepAlive = true
   response.shouldKeepAlive = false
   last.set(socket, response)
-}
-
-function isOver(response: ServerResponse): boolean {
-  return response.writableFinished || response.destroyed
 }
 
 /** Waits until no connection was opened for a while, and returns when none can be waiting to be accepted. */

@@ -28,9 +28,10 @@ import { processPartials } from '../platform/partial-bytes.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAndClose } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
-import { Http1Response } from './node-response.ts'
+import { Http1Response, isOver } from './node-response.ts'
 import { targetProblem } from './request-target.ts'
 import { readTls, type TlsSettings } from './tls.ts'
+import { type BusyConnection, limitUnread, REQUEST_BYTES } from './unread-bytes.ts'
 
 /** The options of the server, and those of its files that were read before. */
 export interface HttpServerOptions extends CheckedServerOptions {
@@ -52,8 +53,11 @@ export function createHttpServer(
   if (options.maxPartialBytes !== undefined) processPartials.limit(options.maxPartialBytes)
   /** Connections with an error: further bytes on them are not requests. */
   const broken = new WeakSet<Socket>()
+  const pipelined = new Pipelined()
   const listener: RequestHandler = (request, response) => {
     if (broken.has(request.socket)) return // its client already got the timeout answer
+    const before = connections.get(request.socket)
+    if (before && !before.writableFinished) pipelined.add(before)
     connections.set(request.socket, response)
     const problem = requestProblem(request)
     if (problem) {
@@ -93,6 +97,8 @@ export function createHttpServer(
   logDrops(server, options.maxConnections, log)
   cutUnread(server, connections, options.unreadTimeoutMs, log)
   answerHalfClosed(server, connections, options.unreadTimeoutMs)
+  const busy = () => [...busyOf(connections, pipelined), ...(http2?.busy() ?? [])]
+  limitUnread(server, busy, log, options.maxUnreadBytes)
   return { server, connections, http2 }
 }
 
@@ -241,6 +247,41 @@ function cutUnread(
     const timer = setInterval(() => setImmediate(sweep), Math.min(1_000, timeoutMs / 2)).unref()
     server.once('close', () => clearInterval(timer))
   })
+}
+
+/** Responses that have to wait for their client to read an earlier one. */
+class Pipelined {
+  readonly #ofSockets = new WeakMap<Socket, ServerResponse[]>()
+
+  /** @param response - Another one of its connection follows. */
+  add(response: ServerResponse): void {
+    const { socket } = response.req
+    const others = this.#ofSockets.get(socket)
+    if (others) others.push(response)
+    else this.#ofSockets.set(socket, [response])
+  }
+
+  /** Those of a connection that have not ended, but for the last. */
+  of(socket: Socket): readonly ServerResponse[] {
+    const all = this.#ofSockets.get(socket)
+    if (!all) return []
+    const left = all.filter((response) => !isOver(response))
+    this.#ofSockets.set(socket, left)
+    return left
+  }
+}
+
+function* busyOf(connections: Connections, pipelined: Pipelined): Generator<BusyConnection> {
+  for (const [socket, newest] of connections) {
+    if (!newest) continue
+    let bytes = socket.writableLength + socket.readableLength
+    for (const response of [...pipelined.of(socket), newest]) {
+      if (isOver(response)) continue
+      bytes += REQUEST_BYTES + response.req.readableLength
+      if (!response.socket) bytes += response.writableLength // it waits for an earlier one
+    }
+    if (bytes > 0) yield { bytes, end: () => socket.destroy() }
+  }
 }
 
 /** The open connections of a server, each with its latest response if it has carried a request. */

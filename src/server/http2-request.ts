@@ -1,3 +1,4 @@
+import { maxHeaderSize } from 'node:http'
 import { Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import type { ReadableOptions } from 'node:stream'
 
@@ -8,6 +9,8 @@ import type { ReadableOptions } from 'node:stream'
 export class Http2Request extends Http2ServerRequest {
   override readonly headers: IncomingHttpHeaders
   override readonly rawHeaders: string[]
+  /** Memory that its headers take, about. One byte of a client can refer to a header of 4 KiB. (RFC 7541, section 6.1) */
+  readonly headBytes: number
 
   constructor(
     stream: ServerHttp2Stream,
@@ -17,8 +20,20 @@ export class Http2Request extends Http2ServerRequest {
   ) {
     super(stream, headers, options, rawHeaders)
     this.headers = headersOf(headers)
-    this.rawHeaders = rawHeadersOf(headers, rawHeaders)
+    const bytes = textBytes(rawHeaders)
+    this.headBytes = bytes + (rawHeaders.length / 2) * HEADER_BYTES
+    // What is refused for its size is not joined: its parts are references to one text.
+    this.rawHeaders = bytes > maxHeaderSize ? [...rawHeaders] : rawHeadersOf(headers, rawHeaders)
   }
+}
+
+/** Memory of a header besides its texts. */
+const HEADER_BYTES = 256
+
+function textBytes(texts: readonly string[]): number {
+  let bytes = 0
+  for (const text of texts) bytes += text.length
+  return bytes
 }
 
 function headersOf(given: IncomingHttpHeaders): IncomingHttpHeaders {

@@ -19,6 +19,7 @@ import { isStreamed } from '../route/streams/serve-streams.ts'
 import { isUnwanted, stopClient } from './early-answer.ts'
 import { Http2Request } from './http2-request.ts'
 import { Http2Response } from './node-response.ts'
+import { type BusyConnection, REQUEST_BYTES } from './unread-bytes.ts'
 
 /** The HTTP/2 part of a server. */
 export interface Http2 {
@@ -26,6 +27,8 @@ export interface Http2 {
   over(): Promise<void>
   /** Asks clients to send new requests elsewhere. Requests that still arrive are answered. */
   announceEnd(): void
+  /** The connections with requests that have not ended. */
+  busy(): Iterable<BusyConnection>
   /** Accepts no more requests. Each connection ends with its last answer. */
   end(): void
 }
@@ -52,10 +55,19 @@ const MAX_STREAMS = 100
 const WINDOW = { stream: 2 ** 20, connection: 2 ** 23 }
 
 /**
+ * Headers of a request: as many as have room in a head of HTTP/1.1, where each takes at least 4 bytes. More are not decoded,
+ * nor is more than the size that HTTP/2 counts for these: 32 bytes for each header besides its texts. (RFC 9113, section 6.5.2)
+ */
+const MAX_HEADERS = maxHeaderSize / 4
+
+/**
  * Memory of a connection in MB at which Node refuses further requests (ENHANCE_YOUR_CALM, which clients do not repeat). Its
  * default is 10. What waits is bounded by the number of requests and by the limits of each, as over HTTP/1.1.
  */
 const MAX_SESSION_MB = 2 ** 31
+
+/** As the type of its base, or that of the responses would have to know it. */
+const Request: typeof Http2ServerRequest = Http2Request
 
 /** The largest stream id. A GOAWAY with it rejects no open stream. (RFC 9113, section 6.8) */
 const MAX_STREAM_ID = 2 ** 31 - 1
@@ -68,6 +80,13 @@ const FIRST_REQUEST_MS = 100
  * 33), at which it would stop reading without a JavaScript event. (CVE-2023-44487, CVE-2025-8671)
  */
 const RESETS = { burst: 950, perSecond: 30 }
+
+/**
+ * Frames of a connection that ask for work and are part of no request: PING, SETTINGS, PRIORITY, GOAWAY. Clients that measure
+ * the connection while they receive much send a PING for each round trip.
+ */
+const CONTROLS = { burst: 2_000, perSecond: 1_000 }
+const CONTROL_EVENTS = ['ping', 'remoteSettings', 'priority', 'goaway']
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_CANCEL, NGHTTP2_ENHANCE_YOUR_CALM } = constants
 
@@ -84,18 +103,26 @@ export function addHttp2(
   log: FastifyBaseLogger,
 ): Http2 {
   const sessions = new Set<ServerHttp2Session>()
-  const open = new OpenResponses((session) => resets.get(session)?.add())
-  const resets = new WeakMap<Http2Session, Resets>()
+  const open = new OpenResponses(
+    (session) => resets.get(session)?.add(),
+    (session) => controls.get(session)?.add(),
+  )
+  const resets = new WeakMap<Http2Session, Events>()
+  const controls = new WeakMap<Http2Session, Events>()
   const unread = new WeakSet<Http2ServerResponse>()
   let isEnding = false
   let isOver = false
 
   const http2 = createServer({
-    settings: { maxConcurrentStreams: MAX_STREAMS, initialWindowSize: WINDOW.stream },
+    settings: {
+      maxConcurrentStreams: MAX_STREAMS,
+      initialWindowSize: WINDOW.stream,
+      maxHeaderListSize: MAX_HEADERS * (4 + 32),
+    },
     maxSessionMemory: MAX_SESSION_MB,
-    Http2ServerRequest: Http2Request,
+    Http2ServerRequest: Request,
     Http2ServerResponse: Http2Response,
-    maxHeaderListPairs: maxHeaderSize, // the size of the head is limited, not the number of headers
+    maxHeaderListPairs: MAX_HEADERS,
   })
   http2.on('session', (session) => {
     sessions.add(session)
@@ -104,7 +131,10 @@ export function addHttp2(
     session.setLocalWindowSize(WINDOW.connection)
     session.setTimeout(isOver ? FIRST_REQUEST_MS : limits.headersTimeout, () => session.close())
     session.once('stream', () => session.setTimeout(0)) // it would start anew at each frame
-    resets.set(session, new Resets(session))
+    resets.set(session, new Events(session, RESETS, 'too many of its requests were reset'))
+    const control = new Events(session, CONTROLS, 'its client sends too many control frames')
+    controls.set(session, control)
+    for (const event of CONTROL_EVENTS) session.on(event, control.add)
     if (isEnding) announce(session)
   })
   http2.on('sessionError', ({ message }) =>
@@ -173,6 +203,7 @@ export function addHttp2(
       isEnding = true
       for (const session of sessions) announce(session)
     },
+    busy: () => busyOf(open),
     end() {
       isOver = true
       for (const session of sessions) session.close()
@@ -192,9 +223,13 @@ interface OpenResponse {
 class OpenResponses implements Iterable<OpenResponse> {
   readonly #list: OpenResponse[] = []
   readonly #onReset: (session: Http2Session) => void
+  readonly #onPriority: (this: ServerHttp2Stream) => void
 
-  constructor(onReset: (session: Http2Session) => void) {
+  constructor(onReset: (session: Http2Session) => void, onPriority: (session: Http2Session) => void) {
     this.#onReset = onReset
+    this.#onPriority = function () {
+      if (this.session) onPriority(this.session)
+    }
   }
 
   add(response: Http2ServerResponse): void {
@@ -202,6 +237,7 @@ class OpenResponses implements Iterable<OpenResponse> {
     const open = { response, session: stream.session, since: performance.now(), place: this.#list.length }
     this.#list.push(open)
     let entry: OpenResponse | undefined = open
+    stream.on('priority', this.#onPriority)
     stream.on('close', () => {
       if (!entry) return
       const { session } = entry
@@ -223,6 +259,21 @@ class OpenResponses implements Iterable<OpenResponse> {
   }
 }
 
+function busyOf(open: Iterable<OpenResponse>): Iterable<BusyConnection> {
+  const bytes = new Map<Http2Session, number>()
+  for (const { response, session } of open) {
+    const { req, stream } = response
+    if (!session) continue
+    const head = req instanceof Http2Request ? req.headBytes : 0
+    const body = stream.bufferSize + stream.readableLength + req.readableLength
+    bytes.set(session, (bytes.get(session) ?? 0) + REQUEST_BYTES + head + body)
+  }
+  return [...bytes].map(([session, all]) => ({
+    bytes: all,
+    end: () => calm(session, 'its client reads too little'),
+  }))
+}
+
 /** Whether a part of an answer, if only its end, waits for the client to read. */
 function isUnsent(stream: ServerHttp2Stream): boolean {
   return stream.bufferSize > 0 || (stream.writableFinished && stream.state.localClose === 0)
@@ -241,24 +292,32 @@ function endOf(response: Http2ServerResponse): Promise<void> {
 
 const ends = new WeakMap<Http2ServerResponse, Promise<void>>()
 
-/** Counts the resets of a connection's streams, by either side, and closes it if there are too many. */
-class Resets {
-  readonly #session: ServerHttp2Session
-  readonly #rate = new EventRate(RESETS.burst, RESETS.perSecond)
-  #isOver = false
+/** Counts events of a connection that its client causes, and ends it if there are too many. */
+class Events {
+  readonly #session: Http2Session
+  readonly #rate: EventRate
+  readonly #what: string
 
-  constructor(session: ServerHttp2Session) {
+  /** @param what - For the log. */
+  constructor(session: Http2Session, { burst, perSecond }: typeof RESETS, what: string) {
     this.#session = session
+    this.#rate = new EventRate(burst, perSecond)
+    this.#what = what
   }
 
-  add(): void {
-    const session = this.#session
-    if (this.#rate.count() || this.#isOver || session.destroyed) return
-    this.#isOver = true
-    session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
-    const error = new Error('too many of its requests were reset')
-    setImmediate(() => session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
+  readonly add = (): void => {
+    if (!this.#rate.count()) calm(this.#session, this.#what)
   }
+}
+
+const calmed = new WeakSet<Http2Session>()
+
+/** Ends a connection whose client takes more than its part. */
+function calm(session: Http2Session, reason: string): void {
+  if (calmed.has(session) || session.destroyed) return
+  calmed.add(session)
+  session.goaway(NGHTTP2_ENHANCE_YOUR_CALM)
+  setImmediate(() => session.destroy(new Error(reason), NGHTTP2_ENHANCE_YOUR_CALM)) // without the delay, GOAWAY would be lost
 }
 
 /**

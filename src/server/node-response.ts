@@ -48,6 +48,11 @@ export class Http2Response extends Http2ServerResponse {
   }
 }
 
+/** Whether nothing of a response is left to send. */
+export function isOver(response: ServerResponse): boolean {
+  return response.writableFinished || response.destroyed
+}
+
 /** Only 205 has a length, of 0. (RFC 9110, sections 8.6 and 15.3.6) */
 function setBodilessHead(
   response: ServerResponse | Http2ServerResponse,

@@ -131,6 +131,14 @@ export const serverSchema = only({
         'Maximum bytes of all bodies and messages that have arrived in part; then the oldest gets 503. Default: 268435456, or 16 of the largest bodyLimit.',
     }),
   ),
+  maxUnreadBytes: Type.Optional(
+    Type.Integer({
+      unit: 'bytes',
+      minimum: 1,
+      description:
+        'Maximum bytes of all answers that clients do not read, and of requests that wait; then the connections that take most are ended. Default: 1073741824.',
+    }),
+  ),
   maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
   processes: Type.Optional(
     threadCount(
