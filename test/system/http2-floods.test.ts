@@ -180,7 +180,8 @@ test('a client may send many PINGs, updates of windows, and frames of unknown ty
   const client = await openFrames(port, ca, preface())
   for (let i = 0; i < 3; i++) {
     client.send(many(500, () => frame(PING, 0, 0, Buffer.alloc(8))))
-    client.send(many(5_000, () => Buffer.concat([windowUpdate(0, 1), frame(0x4f, 0, 0)])))
+    client.send(many(5_000, () => windowUpdate(0, 1)))
+    client.send(many(1_000, () => frame(0x4f, 0, 0))) // Node.js 24 ends the connection at 10,000
     await pong(client, i)
   }
 })
