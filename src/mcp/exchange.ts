@@ -13,8 +13,8 @@ export interface Exchange {
   readonly headers: RequestHeaders
   /** `_meta` of its params. */
   readonly meta: Members
-  /** The text of its params: an object. */
-  readonly paramsText: string
+  /** The message. */
+  readonly text: string
   readonly caller: RouteCaller
   /** What a guest asks the client. undefined: nothing can be asked. */
   readonly questions: Questions | undefined

@@ -109,7 +109,7 @@ class HyperMcp implements GuestServer {
 
   async answer(method: string, params: Members, exchange: Exchange): Promise<Members> {
     const exported = Object.hasOwn(ANSWERED_BY, method) ? (ANSWERED_BY[method] ?? '') : ''
-    const members = new Map(jsonMembers(exchange.paramsText))
+    const members = new Map(jsonMembers(jsonAt(exchange.text, 'params')))
     members.delete('_meta')
     if (method === 'completion/complete') members.set('ref', JSON.stringify(withoutPrefix(params.ref)))
     try {
@@ -254,8 +254,8 @@ function withContext(request: string, exchange: Exchange): string {
   ])
 }
 
-function contextOf({ id, paramsText }: Exchange): string {
-  const meta = jsonAt(paramsText, '_meta')
+function contextOf({ id, text }: Exchange): string {
+  const meta = jsonAt(text, 'params', '_meta')
   return render([
     ['id', JSON.stringify(id)],
     ['_meta', meta?.startsWith('{') ? meta : '{}'],

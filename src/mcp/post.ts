@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { RateLimitedError } from '../errors/errors.ts'
-import { type JsonText, jsonAt, jsonElements } from '../platform/json-parts.ts'
+import { type JsonText, jsonElements } from '../platform/json-parts.ts'
 import type { RateCount } from '../platform/rate-counts.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
@@ -159,6 +159,7 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
   readonly id: RequestId
   readonly revision: Revision
   readonly headers: RequestHeaders
+  readonly text: string
   readonly meta: Members
   readonly request: FastifyRequest
   readonly grant: Grant
@@ -167,8 +168,6 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
   readonly #answer: Answer
   readonly #mayNotify: boolean
   #isCancelled = false
-  readonly #text: string
-  #paramsText: string | undefined
 
   /** @param mayNotify - Not in a batch: its answer is one array. */
   constructor(message: Request, revision: Revision, post: Post, mayNotify: boolean) {
@@ -177,19 +176,14 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
     this.id = id
     this.revision = revision
     this.headers = headersToMatch(request.headers)
+    this.text = text
     this.meta = isObject(params._meta) ? params._meta : NO_META
     this.request = request
     this.grant = post.grant
     this.questions = revision.isModern ? questionsOf(message, post.grant.client, post.states) : undefined
     this.#answer = post.answer
     this.#mayNotify = mayNotify
-    this.#text = text
     this.log = revision.isModern ? logFor(this.meta, request.log, this) : request.log
-  }
-
-  get paramsText(): string {
-    this.#paramsText ??= jsonAt(this.#text, 'params') ?? '{}'
-    return this.#paramsText
   }
 
   get caller(): RouteCaller {

@@ -1,5 +1,5 @@
 import { ScopeMissingError } from '../errors/errors.ts'
-import { jsonAt } from '../platform/json-parts.ts'
+import { jsonAt, plainMember } from '../platform/json-parts.ts'
 import { hasKeyTwice } from '../platform/json-text.ts'
 import { printable } from '../platform/text.ts'
 import type { Access } from './access.ts'
@@ -67,9 +67,8 @@ export class ToolBox {
       throw Object.assign(unknown, { cause: 'mcp.access does not allow the tool to the client' })
     }
     if (!isObject(value)) throw invalidParams('the arguments must be an object')
-    const args = { value, text: jsonAt(exchange.paramsText, 'arguments') ?? '{}' }
-    if (hasKeyTwice(value, args.text)) throw invalidParams('an object of the arguments has a key twice')
-    const { revision, headers } = exchange
+    const { revision, headers, text } = exchange
+    const args = { value, text: plainMember(text, 'arguments', value) ?? unambiguousArguments(text, value) }
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
     return tool.call(args, exchange)
   }
@@ -113,6 +112,13 @@ export class ToolBox {
     const message = `The tool ${tool} of ${plugin} cannot be called: ${first} has one of that name. Set tool.prefix or tool.name`
     caller.request.log.warn({ tool, plugin }, printable(message))
   }
+}
+
+/** @throws {@link RpcError} if an object has a key twice. */
+function unambiguousArguments(message: string, value: Members): string {
+  const text = jsonAt(message, 'params', 'arguments') ?? '{}'
+  if (hasKeyTwice(value, text)) throw invalidParams('an object of the arguments has a key twice')
+  return text
 }
 
 function invalidParams(message: string): RpcError {

@@ -28,6 +28,21 @@ export function jsonAt(text: string, ...keys: readonly string[]): string | undef
   return keys.reduce<string | undefined>(memberOf, text)
 }
 
+/**
+ * The text of a member that `JSON.stringify` may have written: then it is found without a scan, and no object in it has a key twice.
+ *
+ * @param text - Valid JSON that has the member somewhere.
+ * @param value - The member's.
+ * @returns undefined if it is written otherwise, or several members have this name.
+ */
+export function plainMember(text: string, name: string, value: object): string | undefined {
+  const key = `${JSON.stringify(name)}:`
+  const at = text.indexOf(key)
+  const written = JSON.stringify(value)
+  const isPlain = at >= 0 && text.startsWith(written, at + key.length) && text.lastIndexOf(key) === at
+  return isPlain ? written : undefined
+}
+
 function memberOf(text: string | undefined, name: string): string | undefined {
   if (text?.trimStart().startsWith('{') !== true) return undefined
   let found: string | undefined

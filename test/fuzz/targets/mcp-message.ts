@@ -11,7 +11,6 @@ import {
 } from '../../../src/mcp/json-rpc.ts'
 import { type Methods, openMethods } from '../../../src/mcp/methods.ts'
 import { revisionOf } from '../../../src/mcp/revisions.ts'
-import { jsonAt } from '../../../src/platform/json-parts.ts'
 import type { FuzzTarget } from '../target.ts'
 
 const DESCRIPTION = {
@@ -60,7 +59,7 @@ export const target: FuzzTarget = {
         revision,
         headers: undefined,
         meta: {},
-        paramsText: jsonAt(message.text, 'params') ?? '{}',
+        text: message.text,
         caller,
         questions: undefined,
         grant,
