@@ -54,6 +54,8 @@ interface OpeningHere {
   readonly counter?: RateCounter | undefined
   /** What was read of the files of `tls`. Default: they are read once, so that a reload does not depend on them. */
   readonly readTls?: TlsSettings | undefined
+  /** Whether routes are opened without their store, if it cannot be reached. */
+  readonly storeMayBeAway?: boolean
   /** Seals what clients of tools send back. Default: a secret of this process. */
   readonly stateSecret?: string | undefined
 }
@@ -63,7 +65,7 @@ export function openHere(
   options: Resolved['options'],
   { log, meters, adapt, counter = new RateCounts(), ...given }: OpeningHere,
 ): RouteOpener {
-  const pool = new RoutePool({ ...options, meters }, log)
+  const pool = new RoutePool({ ...options, meters, storeMayBeAway: given.storeMayBeAway }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
   const streams: KeptStreams = { stateSecret: given.stateSecret }
   let tls = given.readTls

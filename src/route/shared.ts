@@ -42,6 +42,8 @@ export interface SharedResourceOptions
   > {
   readonly meters?: Meters | undefined
   readonly tracing?: Tracing | undefined
+  /** Whether the store may be opened while it cannot be reached. */
+  readonly storeMayBeAway?: boolean | undefined
 }
 
 /** The store opens on first use. */
@@ -56,10 +58,11 @@ export function openSharedResources(
     idleMs,
     meters,
     tracing,
+    storeMayBeAway: mayBeAway,
   }: SharedResourceOptions,
   log: FastifyBaseLogger,
 ): SharedResources {
-  const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, log })
+  const shared = shareStore(store, { maxBytes: storeMax, timeoutMs: storeTimeoutMs, mayBeAway, log })
   const processes = new GuestProcesses({ user, cgroup }, log)
   return {
     vars: openSharedVars(),

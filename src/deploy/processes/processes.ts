@@ -273,9 +273,9 @@ class LiveProcesses implements Processes, SlotOwner {
       .catch((error) => this.log.error(errorFields(error), 'the serving processes were not restarted'))
   }
 
-  start(number: number): ServingProcess {
+  start(number: number, storeMayBeAway: boolean): ServingProcess {
     if (!this.#state) throw new Error('there is no state to serve')
-    const process = this.#start(number, this.#state, this.#services)
+    const process = this.#start(number, this.#state, this.#services, storeMayBeAway)
     this.#all.add(process)
     this.silence.add(process)
     void process.ended.then((end) => {

@@ -43,6 +43,8 @@ export interface Boot {
   readonly isWatched: boolean
   /** What the primary has read of the files of `tls`: they may be being renewed. */
   readonly readTls: TlsSettings | undefined
+  /** Whether it serves without its store, if that cannot be reached: it replaces a process that was lost. */
+  readonly storeMayBeAway: boolean
   /** Seals what clients of tools send back, to any of the processes. */
   readonly stateSecret: string
   /** Values to mask in logs. */

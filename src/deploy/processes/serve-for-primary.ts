@@ -102,7 +102,7 @@ interface Serving {
 }
 
 async function openServing(
-  { number, count, state, isWatched, readTls, stateSecret, secrets: values }: Boot,
+  { number, count, state, isWatched, readTls, storeMayBeAway, stateSecret, secrets: values }: Boot,
   link: Link<PrimaryRequests>,
   { environment, logTerminal }: ServingHost,
 ): Promise<Serving> {
@@ -121,7 +121,7 @@ async function openServing(
     if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     const meters = isWatched ? new Meters() : undefined
     const opener = openHere(options, {
-      ...{ log, meters, counter, readTls, stateSecret },
+      ...{ log, meters, counter, readTls, storeMayBeAway, stateSecret },
       adapt: shareWorkers(count),
     })
     return { log, meters, opener, logsChanges: false }

@@ -73,11 +73,20 @@ export interface PrimaryServices {
   beat(process: ServingProcess): void
 }
 
-/** Starts a serving process with a state. */
-export type StartProcess = (number: number, state: ServedState, services: PrimaryServices) => ServingProcess
+/**
+ * Starts a serving process with a state.
+ *
+ * @param storeMayBeAway - See {@link Boot.storeMayBeAway}.
+ */
+export type StartProcess = (
+  number: number,
+  state: ServedState,
+  services: PrimaryServices,
+  storeMayBeAway: boolean,
+) => ServingProcess
 
 /** Starts it as a child process, with the standard streams and the environment of this one. */
-export const startChildProcess: StartProcess = (number, state, services) => {
+export const startChildProcess: StartProcess = (number, state, services, storeMayBeAway) => {
   const child = fork(fileURLToPath(servingProgram()), {
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -127,6 +136,7 @@ export const startChildProcess: StartProcess = (number, state, services) => {
   const boot = {
     ...{ number, count, isWatched, stateSecret, state: firstState(state) },
     readTls: services.readTls(),
+    storeMayBeAway,
     secrets: services.secrets(),
   }
   const ready = link.ask('boot', boot)

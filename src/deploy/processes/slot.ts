@@ -54,8 +54,8 @@ export interface SlotOwner {
   readonly ending: AbortSignal
   readonly failures: StartFailures
   readonly silence: Pick<Silence, 'ms' | 'isSilent' | 'waitForStart'>
-  /** Starts a process. */
-  start(number: number): ServingProcess
+  /** Starts a process. @param storeMayBeAway - See `Boot.storeMayBeAway`. */
+  start(number: number, storeMayBeAway: boolean): ServingProcess
   /** Whether a change, which this waits for, has made the state obsolete that a process was started with. */
   isOutdated(process: ServingProcess): Promise<boolean>
   /** Brings a started process up to date, and calls `join` when it is. */
@@ -132,10 +132,11 @@ export class ProcessSlot {
   /**
    * Starts a process, which then takes the place of the one that serves.
    *
+   * @param isReplacement - Whether the one that served was lost.
    * @throws the reason that it cannot serve; the other one stays.
    */
-  async start(): Promise<PreparedRoutes> {
-    const process = this.#owner.start(this.number)
+  async start(isReplacement = false): Promise<PreparedRoutes> {
+    const process = this.#owner.start(this.number, isReplacement)
     this.#starting = process
     this.#startedAt = performance.now()
     try {
@@ -145,7 +146,7 @@ export class ProcessSlot {
       return routes
     } catch (error) {
       process.kill()
-      if (await this.#owner.isOutdated(process)) return this.start() // what it was loading may have been removed
+      if (await this.#owner.isOutdated(process)) return this.start(isReplacement) // what it was loading may have been removed
       throw error
     } finally {
       if (this.#starting === process) this.#starting = undefined
@@ -209,7 +210,7 @@ export class ProcessSlot {
       await clock.sleep(delayMs, ending)
       if (ending.aborted || this.#serving) return
       try {
-        await this.start()
+        await this.start(true)
         log.info({ process: this.number, pid: this.info.pid }, 'a serving process was started')
         return
       } catch (error) {

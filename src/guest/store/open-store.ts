@@ -14,6 +14,8 @@ export interface StoreSettings {
   readonly log?: Log
   /** Whether the store must exist: otherwise `lmdb` creates one. */
   readonly mustExist?: boolean
+  /** Whether a store over the network is opened while it cannot be reached. Its operations fail until it can be. */
+  readonly mayBeAway?: boolean | undefined
   /** Whether the whole `lmdb` file is read before it is mapped, not only its top. */
   readonly isReadWholly?: boolean
 }
@@ -26,13 +28,13 @@ export interface StoreSettings {
  */
 export async function openStore(
   url: string,
-  { maxBytes, timeoutMs, log, mustExist, isReadWholly }: StoreSettings,
+  { maxBytes, timeoutMs, log, mustExist, mayBeAway, isReadWholly }: StoreSettings,
 ): Promise<Store> {
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(url) ?? []
   if (scheme === 'memory' && rest === '') return openMemoryStore({ maxBytes })
   if (scheme === 'lmdb' && rest !== '') return openLmdbStore({ folder: rest, mustExist, isReadWholly })
   if (scheme === 'redis' || scheme === 'rediss')
-    return openRedisStore({ url: parseRedisUrl(scheme, url), timeoutMs, log })
+    return openRedisStore({ url: parseRedisUrl(scheme, url), timeoutMs, mayBeAway, log })
   throw new StoreInvalidError(
     scheme ? `${scheme}:` : '(no scheme)',
     'it must be memory:, lmdb:FOLDER or redis://HOST',

@@ -22,6 +22,8 @@ export interface RedisStoreSettings {
   readonly url: URL
   /** Time limit of an operation. */
   readonly timeoutMs: number
+  /** Whether a server that cannot be reached is no reason to throw. */
+  readonly mayBeAway?: boolean | undefined
   /** Logs when the server is lost and when it is back. */
   readonly log?: Log | undefined
 }
@@ -31,19 +33,21 @@ export interface RedisStoreSettings {
  * depends on the server's configuration. Operations fail within their time limit, and work again when the server does.
  *
  * @throws {@link PackageMissingError}
- * @throws {@link StoreUnavailableError} if the server is unreachable or refuses the login.
+ * @throws {@link StoreUnavailableError} if the server is unreachable or refuses the login, unless it may.
  */
-export async function openRedisStore({ url, timeoutMs, log }: RedisStoreSettings): Promise<Store> {
+export async function openRedisStore({ url, timeoutMs, mayBeAway, log }: RedisStoreSettings): Promise<Store> {
   const name = `${url.protocol}//${url.host}${url.pathname}`
   const redis = await loadPackage(name, '@redis/client', () => import('@redis/client'))
   const connection = new RedisConnection(redis, { url: url.href, name, timeoutMs, log })
   try {
     await connection.ready()
-    return new RedisStore(name, connection)
   } catch (error) {
-    await connection.close()
-    throw error
+    if (!mayBeAway) {
+      await connection.close()
+      throw error
+    }
   }
+  return new RedisStore(name, connection)
 }
 
 class RedisStore implements Store {
