@@ -8,8 +8,10 @@ import '../src/errors/errors.ts'
 import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { Secrets } from '../src/observe/log/secrets.ts'
+import type { OptionScope } from '../src/options/facts.ts'
 import { type Flag, flags, variables } from '../src/options/flags.ts'
 import { loadSchema, routeSchema, serverSchema } from '../src/options/options-schema.ts'
+import type { OptionFacts } from '../src/options/schema/facts.ts'
 import { PROCESS_STATE } from '../src/platform/process-state.ts'
 import { renderRooms } from './rooms.ts'
 
@@ -76,6 +78,7 @@ export async function renderReference(): Promise<Readonly<Record<string, string>
 }
 
 interface OptionNode {
+  readonly facts?: OptionFacts
   readonly description?: string
   readonly default?: unknown
   readonly type?: string
@@ -118,12 +121,14 @@ function renderOptions(): string {
         typeOf(described),
         described.unit ?? '',
         value,
+        option.includes('.') ? '' : appliedBy(scope, described),
+        option.includes('.') ? '' : othersWhoSet(described),
         cell(described.description ?? ''),
       ]
       return `| ${cells.join(' | ')} |`
     })
     const head =
-      '| option | flag | variable | type | unit | default | |\n| --- | --- | --- | --- | --- | --- | --- |'
+      '| option | flag | variable | type | unit | default | change | also set by | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |'
     return `## ${title}\n\n${about}\n\n${head}\n${rows.join('\n')}`
   })
   return `# Options
@@ -134,8 +139,22 @@ Each option, with its flag and its variable of the environment where it has one.
 [config file](../guide/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
 times are in milliseconds. Options of the program that embeds wasm-serve have the same names.
 
+A change of an option takes effect by a *reload*, which keeps instances with their memory; by *new instances*, which a reload opens; or by a *restart*:
+until then, a reload warns. Besides the configuration of a server, the *admin API* (or its state folder) or the shared configuration of a *fleet* may set some.
+
 ${parts.join('\n\n')}
 `
+}
+
+function appliedBy(scope: OptionScope, { facts }: OptionNode): string {
+  const { reach = scope === 'route' ? 'instance' : 'process' } = facts ?? {}
+  if (reach === 'process') return 'restart'
+  return scope === 'route' && !['document', 'answer'].includes(reach) ? 'new instances' : 'reload'
+}
+
+function othersWhoSet({ facts: { edit, owner } = {} }: OptionNode): string {
+  if (edit) return 'admin API, fleet'
+  return owner ?? ''
 }
 
 /** Options of a schema; those of an object such as `tls` by their paths. */

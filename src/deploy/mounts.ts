@@ -87,9 +87,10 @@ export interface MountedRoute {
  * @param most - Maximum number of functions served when none is named: the first ones of the module.
  */
 export function routesAt({ path, name }: Mount, plugin: Plugin, most: number): Mounted<MountedRoute> {
-  const exports = callableExports(plugin).slice(0, most)
+  const all = callableExports(plugin)
+  const exports = all.slice(0, most)
   const root = path || '/'
-  if (exports.length < 2) return { items: [{ url: root }], leftOut: [] }
+  if (all.length < 2) return { items: [{ url: root }], leftOut: [] }
   const mounted = exports.filter((name) => isRoutable(`/${name}`))
   return {
     items: [
