@@ -10,7 +10,7 @@ import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
 import { STREAM_LIMITS } from '../options/facts.ts'
 import { optionsError, type RouteOptions } from '../options/options.ts'
-import type { ResolvedRoute } from '../options/resolved-route.ts'
+import type { InstanceOptions, ResolvedRoute } from '../options/resolved-route.ts'
 import { problemAt } from '../options/schema.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
 import { EXTISM_ENV, hostImports } from '../plugin/host-imports.ts'
@@ -172,7 +172,7 @@ const BACKOFF_MS = 1_000
 
 /** The settings of a route's threads. @param concurrent - Number of calls that a thread has at a time, while their guests are suspended. */
 export function workersOptions(
-  options: ResolvedRoute,
+  options: InstanceOptions,
   whole: CompiledPlugin,
   exportName: string,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
@@ -219,7 +219,7 @@ function isRepeatable({ names }: BridgedParts): boolean {
 export function withFewExports(
   plugin: CompiledPlugin,
   exportName: string,
-  { functions, runtime, contract }: ResolvedRoute,
+  { functions, runtime, contract }: InstanceOptions,
 ): CompiledPlugin {
   if (contract === 'hyper-mcp') return plugin // it has several functions
   if (plugin.linked.length > 0 || functions !== undefined || runtime !== 'kernel') return plugin
@@ -237,7 +237,7 @@ const OWN_BYTES = 1_024 * MIB
 
 /** The settings of a route that its processes depend on. */
 interface RouteParts {
-  readonly options: ResolvedRoute
+  readonly options: InstanceOptions
   readonly plugin: Plugin
   readonly parts: HostParts
   readonly processes: GuestProcesses

@@ -16,7 +16,7 @@ import { importsRequests } from '../guest/streams/stream-imports.ts'
 import { START } from '../module/entry-points.ts'
 import type { Log } from '../observe/log/guest-log.ts'
 import type { OutboundResult, RouteMeter } from '../observe/metrics.ts'
-import type { ResolvedRoute } from '../options/resolved-route.ts'
+import type { InstanceOptions, ResolvedRoute } from '../options/resolved-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath } from '../plugin/source/manifest.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
@@ -167,7 +167,7 @@ function meterOutbound(outbound: Outbound, meter: RouteMeter): Outbound {
 
 /** Loaded on demand, for plug-ins that stream requests. */
 async function requestServer(
-  { streamBuffer, streamIdleMs, streamTimeoutMs }: ResolvedRoute,
+  { streamBuffer, streamIdleMs, streamTimeoutMs }: InstanceOptions,
   outbound: Outbound | undefined,
 ): Promise<HostParts['serveRequests']> {
   const { withGuestRequests } = await import('./streams/guest-requests.ts')
@@ -181,7 +181,7 @@ async function requestServer(
  * @throws {@link AllowedPathError}
  */
 export function instanceSettings(
-  route: ResolvedRoute,
+  route: InstanceOptions,
   exportName: string,
   functions: HostFunctions | undefined,
   log: Log,
