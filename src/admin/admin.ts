@@ -7,6 +7,7 @@ import { RecentLines } from '../observe/log/log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
+import { packageFile } from '../platform/packages.ts'
 import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
 import { addStreamedCalls } from './api/streamed-calls.ts'
@@ -49,7 +50,8 @@ export async function openAdmin(
   })
 }
 
-const FOLDER = new URL('console/', import.meta.url)
+/** Sources serve the pages without their script, which is built. */
+const FOLDER = packageFile(import.meta.url.endsWith('.ts') ? 'console/' : 'dist/console/')
 
 const CONSOLE_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
