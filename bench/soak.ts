@@ -30,7 +30,9 @@ const { checkWasmServeOptions } = (await load(
 const { chooseRoute, loadRoutePlugin, openRoute } = (await load(
   'route/open-route.js',
 )) as typeof import('../src/route/open-route.ts')
-const { openSharedResources } = (await load('route/shared.js')) as typeof import('../src/route/shared.ts')
+const { openAppResources } = (await load(
+  'route/app-resources.js',
+)) as typeof import('../src/route/app-resources.ts')
 const { openLog } = (await load('observe/log/log.js')) as typeof import('../src/observe/log/log.ts')
 
 /** A guest that does not grow its memory, so that any growth is in the host. */
@@ -72,7 +74,7 @@ async function soak(options: RouteOptions, calls: number): Promise<SoakMeasureme
   const [checked] = checkedOptions.routes
   if (!checked) throw new Error('no route')
   const log = openLog('silent')
-  const shared = openSharedResources(checkedOptions, log)
+  const shared = openAppResources(checkedOptions, log)
   const plugin = await loadRoutePlugin(checked, 1)
   const chosen = await chooseRoute({ ...checked, plugin }, ['routes', '0'], shared)
   const route = openRoute(chosen, '/', 0, log)

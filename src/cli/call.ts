@@ -7,8 +7,8 @@ import { openLog } from '../observe/log/log.ts'
 import type { Caller } from '../observe/observe.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
+import { openAppResources } from '../route/app-resources.ts'
 import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
-import { openSharedResources } from '../route/shared.ts'
 import { IGNORED_OUTPUT } from '../route/streams/serve-streams.ts'
 import { type Command, type Host, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
@@ -48,7 +48,7 @@ export const callCommand: Command = {
     const plugin = await compilePlugin(await readSource(source, load), load)
     chooseEngineOf(config, plugin)
     const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
-    const shared = openSharedResources(server, log)
+    const shared = openAppResources(server, log)
     let opened: OpenRoute | undefined
     try {
       // No spare thread: after the loss of this one, no further call runs.

@@ -3,7 +3,9 @@ import { loadOptions, sourceOptions } from '../deploy/loader.ts'
 import { nameOfWord } from '../deploy/mounts.ts'
 import { InputUnreadableError, UsageError } from '../errors/errors.ts'
 import type { HostFunctions } from '../guest/host-functions.ts'
-import { streamImports } from '../guest/streams/stream-imports.ts'
+import { serviceUse } from '../guest/services/service.ts'
+import { reasonsToWait } from '../guest/services/services.ts'
+import { syncOf } from '../guest/store/store.ts'
 import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
 import { readConfig } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
@@ -14,8 +16,7 @@ import { type CheckedRouteOptions, type CheckedServerOptions, checkLoadOptions }
 import { resolveRoute } from '../options/resolved-route.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import type { LoadOptions, Plugin } from '../plugin/plugin.ts'
-import { chooseEngine, type EngineChoice, waitingOf } from '../route/engine-choice.ts'
-import { waitsForStore } from '../route/shared.ts'
+import { chooseEngine, type EngineChoice } from '../route/engine-choice.ts'
 import type { Host } from './command.ts'
 import { showTransfers } from './progress.ts'
 
@@ -106,8 +107,7 @@ export function chooseEngineOf(
   functions?: HostFunctions,
 ): EngineChoice {
   const route = resolveRoute(options, plugin)
-  const streams = streamImports(plugin, functions)
-  const waitsFor = waitingOf(streams, waitsForStore(route, plugin, functions, server.store))
+  const waitsFor = reasonsToWait(serviceUse(route, plugin, functions, syncOf(server.store)))
   return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waitsFor))
 }
 

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
-import { streamImports } from '../guest/streams/stream-imports.ts'
 import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
 import {
   COMMAND_LINE,
@@ -26,7 +25,7 @@ import type { LoadPlace } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
-import { chooseEngine, waitingOf } from '../route/engine-choice.ts'
+import { chooseEngine } from '../route/engine-choice.ts'
 import { type NamedRoute, nameConflicts } from '../route/name-conflicts.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { routeFunction } from '../route/route-function.ts'
@@ -267,7 +266,7 @@ function canServe(
   const problems: unknown[] = []
   try {
     locate(wholeOf(NO_OPTIONS, [given]), () =>
-      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0'], waitingOf(streamImports(plugin))),
+      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
     )
   } catch (error) {
     problems.push(error)

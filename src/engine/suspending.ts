@@ -1,17 +1,17 @@
 import { ClientGoneError, EngineClosedError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
-import { GuestStreams } from '../guest/streams/guest-stream.ts'
-import { callStream, type StreamClient, type StreamOperation } from '../guest/streams/operations.ts'
-import { withStreams } from '../guest/streams/stream-functions.ts'
+import type { GuestService, ServiceLink } from '../guest/services/service.ts'
+import type { OpenServices } from '../guest/services/services.ts'
 import type { EngineStats } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import { nextTurn, Pace } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
-import { streamingRuntime } from '../runtime/streaming.ts'
+import { withCallHooks } from '../runtime/call-hooks.ts'
 import { type Engine, PendingCall } from './engine.ts'
 import { type GuestPool, openPool, type PoolOptions } from './guest-pool.ts'
 import { isGone, isToBeEnded } from './workers/runner.ts'
 
 export interface SuspendingOptions extends PoolOptions {
+  readonly services: Pick<OpenServices, 'run' | 'onEventLoop'>
   /** Maximum number of calls at a time. */
   readonly concurrent: number
   /** Maximum number of calls that wait. */
@@ -28,7 +28,7 @@ export function openSuspending(options: SuspendingOptions): Engine {
   return new SuspendingEngine(options)
 }
 
-class SuspendingEngine implements Engine {
+class SuspendingEngine implements Engine, ServiceLink {
   readonly name = 'inline'
   readonly trouble = undefined
   readonly ready: Promise<void>
@@ -44,13 +44,13 @@ class SuspendingEngine implements Engine {
   #onIdle: (() => void) | undefined
 
   constructor(options: SuspendingOptions) {
-    const streams = new GuestStreams({ suspends: true, clientOf: (caller) => this.#clientOf(caller) })
-    const { settings } = options
+    const { settings, services } = options
+    const guest = services.onEventLoop(settings.functions, this)
     this.#options = options
     this.#pool = openPool({
       ...options,
-      runtime: streamingRuntime(options.runtime, streams),
-      settings: { ...settings, functions: withStreams(settings.functions, streams) },
+      runtime: withCallHooks(options.runtime, guest.calls),
+      settings: { ...settings, ...guest.settings },
     })
     this.ready = this.#pool.ready
   }
@@ -113,26 +113,30 @@ class SuspendingEngine implements Engine {
     if (this.#running === 0) this.#onIdle?.()
   }
 
-  #clientOf(caller: Caller): StreamClient {
-    return { call: (operation, written, ...args) => this.#ask(caller, operation, args, written) as never }
+  ask({ name }: GuestService): never {
+    throw new Error(`a guest on the event loop cannot wait for the service ${name} while it starts`)
   }
 
   /** @throws {@link ClientGoneError} if the client has gone and the guest is to be ended: V8 never frees one that stays suspended. */
-  async #ask(
+  async askLater(
     caller: Caller,
-    operation: StreamOperation,
+    service: GuestService,
+    operation: string,
     args: readonly unknown[],
-    written?: Uint8Array,
   ): Promise<unknown> {
-    const reply = await callStream(operation, args, caller, written)
+    const request = { service: service.name, operation, args }
+    const reply = await this.#options.services.run(request, { caller, hasDeadline: false, signal: NEVER })
     // It must turn although a guest asks again and again. Bytes mostly need turns to come or go, and one for each costs too much.
-    if ('problem' in reply || !hasBytes(operation)) await nextTurn()
+    if (isProblem(reply) || !service.isPaced(operation)) await nextTurn()
     else await this.#pace.step()
     if (isToBeEnded({ caller })) throw new ClientGoneError()
     return reply
   }
 }
 
-function hasBytes(operation: StreamOperation): boolean {
-  return operation === 'read' || operation === 'write'
+/** Nothing ends a guest on the event loop. */
+const NEVER = new AbortController().signal
+
+function isProblem(reply: unknown): boolean {
+  return typeof reply === 'object' && reply !== null && 'problem' in reply
 }

@@ -1,3 +1,5 @@
+import type { Plugin } from '../plugin/plugin.ts'
+
 /** Variables of a guest, kept by the host from call to call, within a limit. */
 export interface Vars {
   /** Do not change it: the guest gets a copy. */
@@ -80,4 +82,38 @@ class LimitedVars implements OwnVars {
 
 function countedBytes(name: string): number {
   return OVERHEAD + Buffer.byteLength(name)
+}
+
+/** Variables shared by all instances and routes of a plug-in. */
+export interface SharedVars {
+  /** @param limit - Maximum size in bytes, from the first route that asks. */
+  open(plugin: Pick<Plugin, 'name' | 'digest'>, limit: number): UsedVars
+}
+
+/** Variables that a route uses. */
+interface UsedVars {
+  readonly vars: Vars
+  /** The last close deletes them: versions come and go, and their variables must not accumulate. */
+  close(): void
+}
+
+/** Plug-ins are the same if their names and bytes are equal. */
+export function openSharedVars(): SharedVars {
+  const sets = new Map<string, { readonly vars: Vars; users: number }>()
+  return {
+    open({ name, digest }, limit) {
+      const key = `${digest} ${name}`
+      const set = sets.get(key) ?? { vars: openVars(limit), users: 0 }
+      set.users++
+      sets.set(key, set)
+      let isOpen = true
+      return {
+        vars: set.vars,
+        close() {
+          if (isOpen && --set.users === 0) sets.delete(key)
+          isOpen = false
+        },
+      }
+    },
+  }
 }

@@ -1,4 +1,4 @@
-import type { AgentChannel, AgentMessage } from '../guest/agent.ts'
+import type { AgentChannel, AgentMessage } from '../guest/services/agent.ts'
 import type { Exchange } from './exchange.ts'
 import { isObject, isRequestId, type Members, parseJson } from './json-rpc.ts'
 import type { ChangingList } from './list-changes.ts'

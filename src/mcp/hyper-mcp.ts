@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
-import { connectAgent } from '../guest/agent.ts'
+import { connectAgent } from '../guest/services/agent.ts'
 import { type JsonText, jsonAt, jsonMembers } from '../platform/json-parts.ts'
 import { printable } from '../platform/text.ts'
 import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'

@@ -5,7 +5,11 @@ import { type ProcessNeeds, pathsOfFolder, readsOfModule } from '../engine/subpr
 import type { SubprocessOptions } from '../engine/subprocess/subprocess.ts'
 import { HostBridge } from '../engine/workers/host-bridge.ts'
 import type { WorkersOptions } from '../engine/workers/workers.ts'
-import { importsExchange, takesMessages } from '../guest/streams/stream-imports.ts'
+import { OUTBOUND } from '../guest/services/http.ts'
+import { serviceUse } from '../guest/services/service.ts'
+import { reasonsToWait } from '../guest/services/services.ts'
+import { EXCHANGES, REQUESTS, stream } from '../guest/services/stream.ts'
+import { takesMessages } from '../guest/streams/stream-imports.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
 import { shortened } from '../module/on-demand.ts'
 import { STREAM_LIMITS } from '../options/facts.ts'
@@ -13,13 +17,11 @@ import { optionsError, type RouteOptions } from '../options/options.ts'
 import type { InstanceOptions, ResolvedRoute } from '../options/resolved-route.ts'
 import { problemAt } from '../options/schema.ts'
 import { PAGE_BYTES } from '../platform/guest-limits.ts'
-import { EXTISM_ENV, hostImports } from '../plugin/host-imports.ts'
 import type { CompiledPlugin, Plugin } from '../plugin/plugin.ts'
 import type { AllowedPath } from '../plugin/source/manifest.ts'
-import { HTTP_REQUEST } from '../runtime/link-plan.ts'
 import type { InstanceSettings } from '../runtime/runtime.ts'
 import { suspensionProblem } from '../runtime/streaming.ts'
-import type { BridgedParts, HostParts } from './host-parts.ts'
+import type { GuestServices } from './guest-services.ts'
 
 /** Where the instances of a route run. */
 export type EngineChoice =
@@ -47,14 +49,15 @@ export type EngineChoice =
  * deadline, or waiting for other servers or the store. Processes run only on request.
  *
  * @param path - The route's place in the options, for messages: `routes`, `0`.
- * @param waitsFor - What its guests have to wait for, if known.
+ * @param waitsFor - What its guests would have to wait for on the event loop. Default: what is known without the
+ * user's host functions and the store.
  * @throws {@link OptionsError} if options exclude each other.
  */
 export function chooseEngine(
   route: ResolvedRoute,
   plugin: Plugin,
   path: readonly string[],
-  waitsFor?: Waiting | undefined,
+  waitsFor: readonly string[] = reasonsToWait(serviceUse(route, plugin)),
 ): EngineChoice {
   const reason = whyThreads(route, plugin, waitsFor)
   const problems = exclusiveOptions(route, plugin, reason, waitsFor)
@@ -72,20 +75,8 @@ export function chooseEngine(
   }
 }
 
-/** What guests wait for, besides other servers. */
-type Waiting = 'key-value store' | 'streams' | 'streams of requests'
-
-/**
- * @param streams - The functions of streams that they import.
- * @param store - Whether guests wait for the store, if they use it.
- */
-export function waitingOf(streams: readonly string[], store = false): Waiting | undefined {
-  if (streams.length > 0) return importsExchange(streams) ? 'streams' : 'streams of requests'
-  return store ? 'key-value store' : undefined
-}
-
-function isStreaming(waitsFor: Waiting | undefined): boolean {
-  return waitsFor === 'streams' || waitsFor === 'streams of requests'
+function isStreaming(waitsFor: readonly string[]): boolean {
+  return waitsFor.includes(EXCHANGES) || waitsFor.includes(REQUESTS)
 }
 
 /** Default number of threads or processes of a route whose guests stream: some have one exchange at a time. */
@@ -99,7 +90,7 @@ function whyProcess(
   return engine === 'subprocess' ? '--engine subprocess' : needsProcess
 }
 
-function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | undefined): string | undefined {
+function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: readonly string[]): string | undefined {
   const { engine, workers, deadline } = route
   const needed = whyProcess(route, plugin)
   if (needed !== undefined) return needed
@@ -107,10 +98,10 @@ function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: Waiting | un
   if (engine === 'workers') return '--engine workers'
   if (deadline.from === 'option') return '--timeout'
   if (deadline.from === 'manifest') return "the manifest's timeout_ms"
-  if (route.outbound && importsHttp(plugin)) return 'outbound HTTP'
+  if (waitsFor.includes(OUTBOUND)) return OUTBOUND
   // Agents choose the arguments: a deadline must be able to end the guest. Function objects cannot go to a thread.
   if (route.tool && engine === undefined && typeof route.functions !== 'object') return 'MCP tool'
-  return waitsFor
+  return waitsFor[0]
 }
 
 interface Conflict {
@@ -123,12 +114,12 @@ function exclusiveOptions(
   route: ResolvedRoute,
   plugin: Plugin,
   reason: string | undefined,
-  waitsFor: Waiting | undefined,
+  waitsFor: readonly string[],
 ): Conflict[] {
   const { engine, workers, deadline, functions, runtime, process } = route
   const needsLimit = 'must be 1 or more: only a plug-in that streams can do without a limit'
   const problems: Conflict[] = STREAM_LIMITS.filter(
-    (name) => waitsFor !== 'streams' && route[name] === 0,
+    (name) => !waitsFor.includes(EXCHANGES) && route[name] === 0,
   ).map((option) => ({ option, message: needsLimit }))
   if (route.websocketPer === 'connection' && !takesMessages(plugin)) {
     const message = 'must be message: the plug-in does not import ws_receive of wasm-serve:http'
@@ -163,12 +154,10 @@ function exclusiveOptions(
   return problems
 }
 
-function importsHttp(plugin: Plugin): boolean {
-  return hostImports(plugin).some(({ module, name }) => module === EXTISM_ENV && name === HTTP_REQUEST)
-}
-
 /** Delay after the first failed start of a thread or process. */
 const BACKOFF_MS = 1_000
+
+type ServicesOfThreads = Pick<GuestServices, 'names' | 'run'>
 
 /** The settings of a route's threads. @param concurrent - Number of calls that a thread has at a time, while their guests are suspended. */
 export function workersOptions(
@@ -177,7 +166,7 @@ export function workersOptions(
   exportName: string,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'workers' }>,
   instances: InstanceSettings,
-  parts: BridgedParts,
+  services: ServicesOfThreads,
   concurrent = 1,
 ): WorkersOptions {
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
@@ -191,8 +180,8 @@ export function workersOptions(
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,
     isolation: options.isolation,
-    hostParts: parts.names,
-    bridge: new HostBridge(parts.operations, Number.isFinite(timeoutMs)),
+    services: services.names,
+    bridge: new HostBridge(services, Number.isFinite(timeoutMs)),
     concurrent,
     log,
     workers,
@@ -200,7 +189,7 @@ export function workersOptions(
     startTimeoutMs,
     backoffMs: BACKOFF_MS,
     timeoutMs,
-    idempotent: idempotent && isRepeatable(parts),
+    idempotent: idempotent && isRepeatable(services),
     maxQueue,
     maxQueueBytes,
     maxWaitMs,
@@ -208,8 +197,8 @@ export function workersOptions(
 }
 
 /** A lost guest may have read a part of its body, or have started its answer. */
-function isRepeatable({ names }: BridgedParts): boolean {
-  return !names.includes('stream')
+function isRepeatable({ names }: ServicesOfThreads): boolean {
+  return !names.includes(stream.name)
 }
 
 /**
@@ -239,13 +228,13 @@ const OWN_BYTES = 1_024 * MIB
 interface RouteParts {
   readonly options: InstanceOptions
   readonly plugin: Plugin
-  readonly parts: HostParts
+  readonly services: ServicesOfThreads
   readonly processes: GuestProcesses
 }
 
 /** The settings of a route's processes. */
 export function subprocessOptions(
-  { options, plugin, parts, processes }: RouteParts,
+  { options, plugin, services, processes }: RouteParts,
   { workers, timeoutMs = Number.POSITIVE_INFINITY }: Extract<EngineChoice, { name: 'subprocess' }>,
   instances: InstanceSettings,
 ): SubprocessOptions {
@@ -261,8 +250,8 @@ export function subprocessOptions(
     settings: { ...settings, wasi },
     functions,
     isolation: options.isolation,
-    hostParts: parts.bridged.names,
-    bridge: new HostBridge(parts.bridged.operations, Number.isFinite(timeoutMs)),
+    services: services.names,
+    bridge: new HostBridge(services, Number.isFinite(timeoutMs)),
     group: processes.group(options.process),
     needs: needsOf(
       options.memoryMax * PAGE_BYTES * (1 + plugin.linked.length),
@@ -276,7 +265,7 @@ export function subprocessOptions(
     startTimeoutMs,
     backoffMs: BACKOFF_MS,
     timeoutMs,
-    idempotent: idempotent && isRepeatable(parts.bridged),
+    idempotent: idempotent && isRepeatable(services),
     maxQueue,
     maxQueueBytes,
     maxWaitMs,

@@ -1,10 +1,10 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { StoreUnavailableError } from '../errors/errors.ts'
-import { kvImports } from '../guest/store/kv.ts'
+import { importsKv } from '../guest/services/kv.ts'
+import type { SharedStore } from '../guest/store/shared-store.ts'
 import { NAMESPACE_MAX, type Store } from '../guest/store/store.ts'
 import { shellWord } from '../platform/text.ts'
 import type { ChosenRoute } from './open-route.ts'
-import type { SharedStore } from './shared.ts'
 
 /**
  * Warns of keys that earlier versions have stored under the name of a plug-in's file, if it has none under its own name
@@ -28,7 +28,7 @@ export async function reportFormerKeys(
     const { name, file } = plugin
     const { access, namespace } = options.kv
     if (access === 'none' || namespace !== name || used.has(file)) continue
-    if (Buffer.byteLength(file) > NAMESPACE_MAX || kvImports(plugin).length === 0) continue
+    if (Buffer.byteLength(file) > NAMESPACE_MAX || !importsKv(plugin)) continue
     owners.set(file, (owners.get(file) ?? new Set()).add(name))
     if (fresh.has(route)) former.set(name, file)
   }

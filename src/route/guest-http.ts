@@ -1,9 +1,13 @@
-import type { HostOperations } from '../engine/workers/host-bridge.ts'
 import { encodeHeaders } from '../guest/outbound/client.ts'
+import {
+  type GuestHttp,
+  type HttpResponse,
+  httpFailure,
+  type RouteHttp,
+} from '../guest/outbound/guest-http.ts'
 import { type GuestRequest, parseGuestRequest } from '../guest/outbound/guest-request.ts'
 import type { Outbound, OutboundLimits } from '../guest/outbound/outbound.ts'
 import type { Caller } from '../observe/observe.ts'
-import { type GuestHttp, type HttpResponse, httpFailure } from '../runtime/kernel-host.ts'
 
 /**
  * Sends a guest's `http_request`. A refusal or failure becomes a response with status 0 and the reason. The runtime
@@ -70,12 +74,14 @@ export function directHttp(
   }
 }
 
-/** The main thread's side for guests in threads, whose deadline also ends their requests. */
-export function httpOperations(outbound: Outbound): HostOperations {
+/** The outbound HTTP of a route. The deadline of a guest in a thread or process also ends its requests. */
+export function routeHttp(outbound: Outbound, areConcurrent: boolean): RouteHttp {
   return {
-    async http([request, body], { hasDeadline, signal, caller }) {
+    outbound,
+    direct: directHttp(outbound, areConcurrent),
+    send(request, body, { hasDeadline, signal, caller }) {
       const limits = { timeoutMs: hasDeadline ? Number.POSITIVE_INFINITY : HTTP_TIMEOUT_MS, signal }
-      return sendForGuest(outbound, request as Uint8Array, body as Uint8Array, limits, caller)
+      return sendForGuest(outbound, request, body, limits, caller)
     },
   }
 }

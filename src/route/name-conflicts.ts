@@ -1,5 +1,5 @@
 import { NamespaceSharedError, PluginNameSharedError } from '../errors/errors.ts'
-import { kvImports } from '../guest/store/kv.ts'
+import { importsKv } from '../guest/services/kv.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { placeKey } from '../plugin/source/url.ts'
@@ -28,7 +28,7 @@ export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
     plugins.set(plugin.name, first)
     if (!isSameSource(first, route))
       conflicts.set(plugin.name, new PluginNameSharedError(plugin.name, first.place, route.place))
-    if (options.kv?.access === 'none' || kvImports(plugin).length === 0) continue
+    if (options.kv?.access === 'none' || !importsKv(plugin)) continue
     const { namespace = plugin.name } = options.kv ?? {}
     const user = { ...route, isSet: options.kv?.namespace !== undefined }
     const users = namespaces.get(namespace) ?? []

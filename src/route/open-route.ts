@@ -10,9 +10,11 @@ import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
-import { sendToAgent, withAgent } from '../guest/agent.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
-import { importsExchange, streamImports } from '../guest/streams/stream-imports.ts'
+import { importsOf, serviceUse } from '../guest/services/service.ts'
+import { needsOfKernel, reasonsToWait } from '../guest/services/services.ts'
+import { stream } from '../guest/services/stream.ts'
+import { importsExchange } from '../guest/streams/stream-imports.ts'
 import { initialisersOf, isInitialiser, START } from '../module/entry-points.ts'
 import type { ImportedItem } from '../module/module-view.ts'
 import { type MeterLabels, meterLabels, type RouteMeter } from '../observe/metrics.ts'
@@ -31,20 +33,20 @@ import {
   type Plugin,
 } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
+import { withCallHooks } from '../runtime/call-hooks.ts'
 import { kernel } from '../runtime/kernel.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { STREAMS_PER_THREAD, streamsPerThread } from '../runtime/streaming.ts'
+import type { AppResources } from './app-resources.ts'
 import {
   chooseEngine,
   type EngineChoice,
   subprocessOptions,
-  waitingOf,
   withFewExports,
   workersOptions,
 } from './engine-choice.ts'
-import { type HostParts, instanceSettings, openHostParts, trialParts } from './host-parts.ts'
+import { type GuestServices, instanceSettings, openGuestServices } from './guest-services.ts'
 import { routeFunction } from './route-function.ts'
-import { openRouteState, type SharedResources } from './shared.ts'
 
 /** A route with its plug-in loaded and all defaults resolved. Nothing runs yet. */
 export interface ChosenRoute {
@@ -55,11 +57,11 @@ export interface ChosenRoute {
   readonly streams: boolean
   /** Number of streams that an engine has at a time for each of its threads or processes, or on the event loop. */
   readonly streamsPerThread: number
-  /** The user's host functions and those of the store. */
+  /** The user's host functions. */
   readonly functions: HostFunctions | undefined
   readonly runtime: Runtime
   readonly engine: EngineChoice
-  readonly parts: HostParts
+  readonly services: GuestServices
   /** Resources of the server. */
   readonly processes: GuestProcesses
   readonly awake: AwakeEngines
@@ -79,7 +81,7 @@ export interface ChosenRoute {
 export async function chooseRoute(
   checked: CheckedRouteOptions & { readonly plugin: Plugin },
   path: readonly string[],
-  shared: SharedResources,
+  shared: AppResources,
 ): Promise<ChosenRoute> {
   const { plugin } = checked
   const options = resolveRoute(checked, plugin)
@@ -90,25 +92,23 @@ export async function chooseRoute(
   const { meters, tracing } = shared
   const labels = labelsOf(options, plugin)
   const meter = meters?.of(labels)
-  const state = await openRouteState(options, plugin, users, shared.store, meter)
-  const functions = state?.functions ?? users
-  const streams = streamImports(plugin, users)
-  const engine = chooseEngine(options, plugin, path, waitingOf(streams, state?.waits))
+  const use = serviceUse(options, plugin, users, shared.store.sync)
+  const engine = chooseEngine(options, plugin, path, reasonsToWait(use))
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
     throw optionsError([problemAt([...path, 'plugin'], message)])
   }
-  const parts = await openHostParts(options, plugin, shared.vars, state?.client, streams, meter)
+  const services = await openGuestServices(options, use, shared, meter)
   return {
     options,
-    streams: importsExchange(streams),
+    streams: importsExchange(importsOf(stream, use)),
     streamsPerThread: streamLimitOf(engine, plugin, users),
     plugin,
     exportName,
-    functions: options.contract === 'hyper-mcp' ? withAgent(functions, sendToAgent) : functions,
+    functions: users,
     runtime,
     engine,
-    parts,
+    services,
     processes: shared.processes,
     awake: shared.awake,
     listeners: {
@@ -117,7 +117,7 @@ export async function chooseRoute(
     },
     async close() {
       meter?.release()
-      await parts.close()
+      await services.close()
     },
   }
 }
@@ -163,7 +163,7 @@ function refuseUnfit(
   exportName: string,
 ): void {
   const { name, merge } = plugin
-  const { runtime, wasi, env, allowedPaths, vars, varMax, outbound } = options
+  const { runtime, wasi, env, allowedPaths, varMax } = options
   if (!wasi && Object.keys({ ...env, ...checked.allowedPaths }).length > 0) {
     throw new WasiDisabledError(name, 'environment variables and allowed paths are part of it')
   }
@@ -171,12 +171,11 @@ function refuseUnfit(
   if (exportName === START) throw new RuntimeUnfitError(name, runtime, `way to run a program (${START})`)
   if (merge?.isMerged)
     throw new RuntimeUnfitError(name, runtime, 'way to open a plug-in loaded for the kernel')
-  if (vars === 'shared') throw new RuntimeUnfitError(name, runtime, 'shared variables')
+  const [unfit] = needsOfKernel(serviceUse(options, plugin))
+  if (unfit !== undefined) throw new RuntimeUnfitError(name, runtime, unfit)
   // To the SDK, 0 is no limit.
   if (varMax === 0 && hostImports(plugin).some(isVarSet))
     throw new RuntimeUnfitError(name, runtime, 'way to disable variables (varMax 0)')
-  if (streamImports(plugin).length > 0) throw new RuntimeUnfitError(name, runtime, 'streams')
-  if (outbound) throw new RuntimeUnfitError(name, runtime, 'outbound HTTP')
   if (Object.keys(env).length > 0) throw new RuntimeUnfitError(name, runtime, 'environment variables')
   if (allowedPaths.length > 0) throw new RuntimeUnfitError(name, runtime, 'allowed paths')
 }
@@ -197,7 +196,7 @@ async function loadRuntime(name: Runtime['name']): Promise<Runtime> {
  * @throws the error of the start or of its timeout; the reason of the signal.
  */
 export async function tryRoute(
-  { options, plugin, exportName, engine, parts }: ChosenRoute,
+  { options, plugin, exportName, engine, services }: ChosenRoute,
   log: FastifyBaseLogger,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -207,9 +206,9 @@ export async function tryRoute(
     return
   }
   const settings = instanceSettings(options, exportName, undefined, log)
-  const bridged = await trialParts(options, parts)
+  const forTrial = await services.forTrial()
   const compiled = (await plugin.compile?.({ isServing: true, signal, log })) ?? compiledPlugin(plugin)
-  const thread = workersOptions(options, compiled, exportName, TRIAL, settings, bridged)
+  const thread = workersOptions(options, compiled, exportName, TRIAL, settings, forTrial)
   const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
   if (startMs < SLOW_TRIAL_MS) return
   const message = `an instance took ${Math.round(startMs)} ms to start in its trial. A start on the event loop blocks all requests for that time: use threads (--workers 1)`
@@ -243,7 +242,7 @@ export function openRoute(
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const open = route.plugin.compile ? openLazyEngine : openEngine
   const engine = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
-  const instances = route.parts.serveRequests(engine)
+  const instances = route.services.serveRequests(engine)
   const { meter } = route.listeners
   meter?.opened(instances)
   return {
@@ -254,7 +253,7 @@ export function openRoute(
         await instances.close()
       } finally {
         meter?.closed(instances)
-        await route.parts.close()
+        await route.services.close()
       }
     },
   }
@@ -320,29 +319,32 @@ function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
 }
 
 function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
-  const { options, plugin, exportName, functions, engine, parts } = route
+  const { options, plugin, exportName, functions, engine, services } = route
   const settings = instanceSettings(options, exportName, functions, log)
-  const isStreaming = parts.bridged.names.includes('stream')
+  const isStreaming = services.names.includes(stream.name)
   const concurrent = isStreaming ? route.streamsPerThread : 1
   if (engine.name === 'workers') {
     const compiled = compiledPlugin(plugin)
-    return openWorkers(
-      workersOptions(options, compiled, exportName, engine, settings, parts.bridged, concurrent),
-    )
+    return openWorkers(workersOptions(options, compiled, exportName, engine, settings, services, concurrent))
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue, maxWaitMs } = options
   const inline = {
     plugin: withFewExports(compiledPlugin(plugin), exportName, options),
     runtime: route.runtime,
-    settings: { ...settings, ...parts.direct },
+    settings,
     maxQueue,
     watch: watch(),
     ...options.isolation,
   }
-  return isStreaming
-    ? openSuspending({ ...inline, concurrent, maxWaitMs })
-    : openInline({ ...inline, turns: processFairTurns })
+  if (isStreaming) return openSuspending({ ...inline, services, concurrent, maxWaitMs })
+  const guest = services.onEventLoop(functions)
+  return openInline({
+    ...inline,
+    runtime: withCallHooks(route.runtime, guest.calls),
+    settings: { ...settings, ...guest.settings },
+    turns: processFairTurns,
+  })
 }
 
 function openWatch(

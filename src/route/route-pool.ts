@@ -5,8 +5,8 @@ import { optionsWhere } from '../options/facts.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
+import { type AppResources, openAppResources } from './app-resources.ts'
 import type { OpenRoute } from './open-route.ts'
-import { openSharedResources, type SharedResources } from './shared.ts'
 import type { RouteSockets } from './websocket/serve-websocket.ts'
 
 /**
@@ -14,14 +14,14 @@ import type { RouteSockets } from './websocket/serve-websocket.ts'
  * resources shared by all routes. An app takes entries when it opens and returns them when it closes.
  */
 export class RoutePool {
-  readonly shared: SharedResources
+  readonly shared: AppResources
   /** By URL. */
   readonly #entries = new Map<string, PoolEntry[]>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
   readonly #handlers = new WeakMap<object, KnownHandler>()
 
-  constructor(...of: Parameters<typeof openSharedResources>) {
-    this.shared = openSharedResources(...of)
+  constructor(...of: Parameters<typeof openAppResources>) {
+    this.shared = openAppResources(...of)
   }
 
   /** The open entry for this use, if any. It stays open until the taker returns it. */

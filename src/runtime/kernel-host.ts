@@ -1,3 +1,9 @@
+import {
+  type GuestHttp,
+  HTTP_NOT_ALLOWED,
+  type HttpResponse,
+  httpFailure,
+} from '../guest/outbound/guest-http.ts'
 import type { Vars } from '../guest/vars.ts'
 import type { GuestLog, GuestLogLevel } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -64,40 +70,9 @@ const exact = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const lossy = new TextDecoder()
 const encoder = new TextEncoder()
 
-/** The response to an HTTP request of a guest. */
-export interface HttpResponse {
-  /** 0 if the request was refused or failed. */
-  readonly status: number
-  /** As JSON; undefined if there are none. */
-  readonly headers: Uint8Array | undefined
-  /** The reason, if the request was refused or failed. */
-  readonly body: Uint8Array
-}
-
-/** The outbound HTTP service of a guest. */
-export interface GuestHttp {
-  /** Whether it responds later: the guest has to be able to wait. */
-  readonly isAsync: boolean
-
-  /**
-   * @param request - Extism's JSON: `{ "url", "method", "headers" }`. Valid only during this call.
-   * @param body - Empty if there is none. Valid only during this call.
-   * @param caller - The caller of the current call; undefined while the guest starts.
-   */
-  send(request: Uint8Array, body: Uint8Array, caller?: Caller): HttpResponse | Promise<HttpResponse>
-}
-
-/** The reason of every refused request if no host is allowed. */
-export const HTTP_NOT_ALLOWED = 'HTTP requests are not allowed: set --allow-host to allow a host'
-
 export const refuseHttp: GuestHttp = {
   isAsync: false,
   send: () => httpFailure(HTTP_NOT_ALLOWED),
-}
-
-/** The response to a refused or failed request. {@link checkResponse} handles it. */
-export function httpFailure(reason: string): HttpResponse {
-  return { status: 0, headers: undefined, body: Buffer.from(reason) }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
+import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { START } from '../module/entry-points.ts'
 import { KERNEL_MEMORY, MERGED_MEMORIES } from '../module/merge.ts'
 import { exportsOnDemand } from '../module/on-demand.ts'
@@ -9,7 +10,6 @@ import type { MemoryFacts } from '../plugin/module-facts.ts'
 import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import {
-  HTTP_REQUEST,
   type LinkPlan,
   MAIN,
   type ModuleExport,

@@ -10,6 +10,7 @@ import {
   type HostFunctions,
   type NamedHostFunction,
 } from '../guest/host-functions.ts'
+import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../module/entry-points.ts'
 import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
@@ -390,9 +391,6 @@ function orderGroup<Module>(
   }
   return ordered
 }
-
-/** The only function of Extism that may have to wait. */
-export const HTTP_REQUEST = 'http_request'
 
 /** The part of the host that provides an import: the kernel, `kernel-host.ts` (`host`), or WASI. */
 type ImportProvider = 'kernel' | 'host' | 'wasi'

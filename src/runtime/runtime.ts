@@ -1,11 +1,10 @@
-import type { HostFunctions } from '../guest/host-functions.ts'
-import type { Vars } from '../guest/vars.ts'
+import type { InstanceServices } from '../guest/services/service.ts'
 import type { Initialiser } from '../module/entry-points.ts'
 import type { Log, LogLimits } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import type { GuestHttp, HttpErrors } from './kernel-host.ts'
+import type { HttpErrors } from './kernel-host.ts'
 import { ProcExit, type WasiOptions } from './wasi/wasi.ts'
 
 /** Links guests to the host, and opens instances of plug-ins. */
@@ -25,7 +24,7 @@ export interface Runtime {
 }
 
 /** The resources of an instance and their limits. */
-export interface InstanceSettings extends LogLimits {
+export interface InstanceSettings extends LogLimits, Omit<InstanceServices, 'calls'> {
   /** The values of `config_get`. */
   readonly config: Readonly<Record<string, string>>
   /** Arguments, environment and folders of the guest. undefined: WASI is off. */
@@ -38,14 +37,8 @@ export interface InstanceSettings extends LogLimits {
   readonly blockPages?: number | undefined
   /** Maximum bytes of the instance's variables. */
   readonly varMax: number
-  /** The outbound HTTP service. Default: all requests are refused. (`kernel`) */
-  readonly http?: GuestHttp
   /** The effect of a refused or failed request. Default: `trap`. */
   readonly httpErrors?: HttpErrors | undefined
-  /** The user's functions that the guest may import. */
-  readonly functions?: HostFunctions | undefined
-  /** Variables shared by several instances. Default: each instance has its own. (`kernel`) */
-  readonly vars?: Vars
   /** Receives the log lines of the guest while no call runs. */
   readonly log: Log
   /** Maximum log lines per second of an engine's guests. Default: no limit. */

@@ -9,6 +9,7 @@ import {
   VariablesFullError,
 } from '../errors/errors.ts'
 import { brokenCall, describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
+import { HTTP_NOT_ALLOWED, httpFailure } from '../guest/outbound/guest-http.ts'
 import { initialisersOf } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -19,7 +20,7 @@ import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
-import { checkResponse, HTTP_NOT_ALLOWED, type HttpErrors, httpFailure } from './kernel-host.ts'
+import { checkResponse, type HttpErrors } from './kernel-host.ts'
 import { isCircular, type LinkPlan, MAIN, planLinks } from './link-plan.ts'
 import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 

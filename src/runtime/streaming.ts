@@ -1,12 +1,7 @@
 import { findHostFunction, type HostFunctions } from '../guest/host-functions.ts'
-import { after } from '../guest/streams/after.ts'
-import type { GuestStreams } from '../guest/streams/guest-stream.ts'
-import type { Caller } from '../observe/observe.ts'
 import { suspending } from '../platform/missing-types.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
 import { hostImports } from '../plugin/host-imports.ts'
-import type { CompiledPlugin, Plugin } from '../plugin/plugin.ts'
-import type { Instance, InstanceSettings, Runtime } from './runtime.ts'
+import type { Plugin } from '../plugin/plugin.ts'
 
 /** Number of guests that stream in one thread at a time, where they are suspended while they wait. Each has its own memory. */
 export const STREAMS_PER_THREAD = 256
@@ -32,53 +27,4 @@ export function streamsPerThread(
     ({ module, name }) => findHostFunction(users, module, name)?.isAsync,
   )
   return awaits || suspensionProblem(plugin) !== undefined ? 1 : STREAMS_PER_THREAD
-}
-
-/**
- * A runtime for guests with streams: bytes that a guest has written and not sent are sent when its call returns.
- *
- * @param streams - Those of the running calls.
- */
-export function streamingRuntime({ name, open }: Runtime, streams: GuestStreams): Runtime {
-  return {
-    name,
-    open(plugin: CompiledPlugin, settings: InstanceSettings): Instance | Promise<Instance> {
-      return after(open(plugin, settings), (instance) => new StreamingInstance(instance, streams))
-    },
-  }
-}
-
-class StreamingInstance implements Instance {
-  readonly #instance: Instance
-  readonly #streams: GuestStreams
-
-  constructor(instance: Instance, streams: GuestStreams) {
-    this.#instance = instance
-    this.#streams = streams
-  }
-
-  get memoryBytes(): number {
-    return this.#instance.memoryBytes
-  }
-
-  get kernelBytes(): number {
-    return this.#instance.kernelBytes
-  }
-
-  get hasExited(): boolean {
-    return this.#instance.hasExited
-  }
-
-  /** After a failure nothing is sent: the answer is broken. */
-  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
-    this.#streams.begin(caller)
-    return after(this.#instance.call(exportName, input, caller), (output) =>
-      // A client that is gone is noticed by the route.
-      after(this.#streams.end(caller), () => output),
-    )
-  }
-
-  close(): Promise<void> {
-    return this.#instance.close()
-  }
 }

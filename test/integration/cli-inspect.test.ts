@@ -301,6 +301,17 @@ test('it tells that a store makes its guests wait, in threads, without opening t
   expect(await reason(reader, '--store', 'redis://nowhere.invalid', '--kv-access', 'none')).toBeUndefined()
 })
 
+test('functions of the store are of the host, unless the route has no access', async () => {
+  const reader = file('reader.wasm', kvGuest('get'))
+  const isMet = async (...args: string[]) => {
+    const { imports, needs } = await inspect(reader, ...args)
+    const { metBy } = imports.find(({ namespace }: { namespace: string }) => namespace === 'wasm-serve:kv')
+    return [metBy, needs.map(({ flag }: { flag: string }) => flag)]
+  }
+  expect(await isMet()).toEqual(['host', []])
+  expect(await isMet('--kv-access', 'none')).toEqual(['nobody', ['--functions']])
+})
+
 test('an export that describes the tools is none itself', async () => {
   const text =
     '(module (func (export "add") (result i32) (i32.const 0)) (func (export "describe") (result i32) (i32.const 0)))'

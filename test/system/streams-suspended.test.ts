@@ -7,16 +7,18 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { StdioExchange } from '../../src/cli/stdio-exchange.ts'
-import { HostBridge, STREAM_OPERATIONS } from '../../src/engine/workers/host-bridge.ts'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { connectStream } from '../../src/guest/streams/operations.ts'
 import type { RouteOptions } from '../../src/index.ts'
 import { suspending } from '../../src/platform/missing-types.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { STREAMS_PER_THREAD } from '../../src/runtime/streaming.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { openEngine } from '../support/engine.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
 import { serveHttp } from '../support/outbound.ts'
+import { openServicesOf } from '../support/services.ts'
 import { listen, listenAll, serve } from '../support/serve.ts'
 import { type Step, serveSteps, streamGuest } from '../support/stream-guest.ts'
 import { openSocket } from '../support/web-socket.ts'
@@ -234,10 +236,11 @@ describe.skipIf(!suspending)('suspended guests', () => {
   })
 
   test('after many streams no call is left, and few instances are', async () => {
+    const services = await openServicesOf(await loadPlugin(guest('stream')))
     const engine = await openEngine({ name: 'workers', runtime: kernel }, 'stream', {
       concurrent: STREAMS_PER_THREAD,
-      hostParts: ['stream'],
-      bridge: new HostBridge(STREAM_OPERATIONS, true),
+      services: services.names,
+      bridge: new HostBridge(services, true),
       spareWorkers: 0,
     })
     await engine.ready

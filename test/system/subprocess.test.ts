@@ -427,7 +427,7 @@ test.runIf(isLinux)(
         guests.flush()
       },
     })
-    guests.send({ ...head, kind: 1, instance }, [pack({ plugin, settings, isolation, hostParts: [] })])
+    guests.send({ ...head, kind: 1, instance }, [pack({ plugin, settings, isolation, services: [] })])
   `
     const server = spawn(process.execPath, ['--input-type=module', '-e', code], {
       stdio: ['ignore', 'ignore', 'inherit'],

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { HostBridge, type HostOperations } from '../../src/engine/workers/host-bridge.ts'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { HeldWatch, unusedMs } from '../../src/engine/workers/runner.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
@@ -16,20 +16,20 @@ function hold(ms: number): void {
 }
 
 /** A thread whose guest asks the main thread for a variable, and answers with it. */
-function openAsking(operations: HostOperations) {
+function openAsking(answer: () => unknown) {
   const functions = file('relay.mjs', 'export default { env: { relay: (_context, input) => input } }')
   return openEngine({ name: 'workers', runtime: kernel }, 'zoo', {
     functions,
     timeoutMs: TIMEOUT_MS,
     spareWorkers: 0,
-    hostParts: ['vars'],
-    bridge: new HostBridge(operations, true),
+    services: ['vars'],
+    bridge: new HostBridge({ run: answer }, true),
   })
 }
 
 const value = () => Buffer.from('the value')
 
-test.each<[string, HostOperations[string]]>([
+test.each<[string, () => unknown]>([
   [
     'while it answers',
     () => {
@@ -47,13 +47,13 @@ test.each<[string, HostOperations[string]]>([
     },
   ],
 ])('a guest that waits for a host that is held %s has its answer, and not the end of its time', async (_when, answer) => {
-  const engine = await openAsking({ var_get: answer })
+  const engine = await openAsking(answer)
   expect(await callText(engine, 'run', 'U')).toBe('the value')
   expect(engine.stats).toMatchObject({ timeouts: 0, restarted: 0 })
 })
 
 test('so has one that asks a host that is held already', async () => {
-  const engine = await openAsking({ var_get: value })
+  const engine = await openAsking(value)
   await engine.ready
   const answered = callText(engine, 'run', 'U')
   await turn() // so that the thread has the call
@@ -63,12 +63,12 @@ test('so has one that asks a host that is held already', async () => {
 })
 
 test('a host that does not answer, and is not held, is the end of its time', async () => {
-  const engine = await openAsking({ var_get: () => new Promise(() => undefined) })
+  const engine = await openAsking(() => new Promise(() => undefined))
   await expect(callText(engine, 'run', 'U')).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
 })
 
 test('a guest that runs is ended all the same when the host was held', async () => {
-  const engine = await openAsking({})
+  const engine = await openAsking(() => undefined)
   await engine.ready
   const answered = callText(engine, 'run', 'L')
   await turn()

@@ -1,6 +1,7 @@
 import { PluginInvalidError } from '../../errors/errors.ts'
 import { findHostFunction, type HostFunctions } from '../../guest/host-functions.ts'
-import { isStreamFunction } from '../../guest/streams/stream-imports.ts'
+import type { ServiceOptions } from '../../guest/services/service.ts'
+import { isServiceFunction } from '../../guest/services/services.ts'
 import { ByteReader } from '../../module/bytes.ts'
 import {
   callableExports,
@@ -74,7 +75,7 @@ export function inspectPlugin(
   engine: EngineChoice,
 ): Inspection {
   const allowedHosts = options.outbound?.allowedHosts ?? []
-  const imports = importsOf(plugin, functions)
+  const imports = importsOf(plugin, options, functions)
   const needsWasi = imports.some(({ metBy }) => metBy === 'wasi')
   const main = source.modules.find(({ name }) => name === MAIN)
   const modules = new Map([[MAIN, plugin], ...plugin.linked.map((each) => [each.name, each] as const)])
@@ -178,7 +179,11 @@ export interface NeededImport {
 type ImportSource = 'kernel' | 'host' | 'wasi' | 'module' | 'functions' | 'nobody'
 
 /** Lists the imports of all modules of a plug-in, including missing ones. */
-export function importsOf(plugin: Plugin, functions: HostFunctions = {}): NeededImport[] {
+export function importsOf(
+  plugin: Plugin,
+  options: ServiceOptions,
+  functions: HostFunctions = {},
+): NeededImport[] {
   const modules = new Map(
     [plugin, ...plugin.linked].map((each) => [each === plugin ? MAIN : each.name, each]),
   )
@@ -191,7 +196,7 @@ export function importsOf(plugin: Plugin, functions: HostFunctions = {}): Needed
         const metBy = exported.kind === kind && isOffered ? 'module' : 'nobody'
         return { module, namespace, name, kind, metBy, from: namespace } as const
       }
-      return { module, namespace, name, kind, metBy: inHost(namespace, name, kind, functions) }
+      return { module, namespace, name, kind, metBy: inHost(namespace, name, kind, options, functions) }
     }),
   )
 }
@@ -212,12 +217,18 @@ function needsNewPdk({ metBy, namespace, name }: NeededImport): boolean {
   return metBy === 'nobody' && isOfOldPdk(namespace, name)
 }
 
-function inHost(namespace: string, name: string, kind: string, functions: HostFunctions): ImportSource {
+function inHost(
+  namespace: string,
+  name: string,
+  kind: string,
+  options: ServiceOptions,
+  functions: HostFunctions,
+): ImportSource {
   if (kind !== 'function') return 'nobody'
   return (
     importProviderOf(namespace, name) ??
     (findHostFunction(functions, namespace, name) ? 'functions' : undefined) ??
-    (isStreamFunction(namespace, name) ? 'host' : 'nobody')
+    (isServiceFunction(options, namespace, name) ? 'host' : 'nobody')
   )
 }
 

@@ -1,5 +1,5 @@
 import { ProcessesNotSharedError } from '../../errors/errors.ts'
-import { kvImports } from '../../guest/store/kv.ts'
+import { importsKv } from '../../guest/services/kv.ts'
 import { placed } from '../../options/check-config.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
@@ -23,7 +23,7 @@ export function refuseUnshared(
     if (vars === 'shared') {
       const remedy = 'use the store, lmdb: or redis:, or set vars to own'
       failed(placed(new ProcessesNotSharedError(url, 'vars: shared', remedy), target.given, 'vars', 'plugin'))
-    } else if (store === 'memory:' && kv?.access !== 'none' && kvImports(plugin).length > 0) {
+    } else if (store === 'memory:' && kv?.access !== 'none' && importsKv(plugin)) {
       const remedy = 'set store to lmdb:FOLDER or redis://HOST, or kv.access to none'
       failed(placed(new ProcessesNotSharedError(url, 'the store memory:', remedy), target.given, 'plugin'))
     }

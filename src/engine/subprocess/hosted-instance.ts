@@ -1,27 +1,15 @@
 import { toFailure } from '../../errors/call-failure.ts'
-import { withAgent } from '../../guest/agent.ts'
-import { loadFunctions } from '../../guest/host-functions.ts'
-import { kvImports, withKv } from '../../guest/store/kv.ts'
-import { GuestStreams } from '../../guest/streams/guest-stream.ts'
-import { withStreams } from '../../guest/streams/stream-functions.ts'
+import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { compileForms, factsOf } from '../../plugin/load-module.ts'
-import type { CompiledPlugin, UncompiledModule } from '../../plugin/plugin.ts'
-import type { InstanceSettings, Runtime } from '../../runtime/runtime.ts'
-import { streamingRuntime } from '../../runtime/streaming.ts'
+import type { UncompiledModule } from '../../plugin/plugin.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
-import {
-  bridgedAgent,
-  bridgedHttp,
-  bridgedKv,
-  bridgedStreams,
-  bridgedVars,
-  type HostAsker,
-  unwrapHostAnswer,
-} from '../workers/host-bridge.ts'
+import { guestOptions } from '../workers/guest-options.ts'
+import { unwrapHostAnswer } from '../workers/host-bridge.ts'
 import type { HostAnswer, InstantiablePlugin } from '../workers/protocol.ts'
 import { FROM_CHILD, type Frame, readHostAnswer, writeFrame } from './frames.ts'
 import { type ProcessStart, pack, type UncompiledPlugin, unpack } from './packed.ts'
@@ -33,10 +21,7 @@ export class HostedInstance {
   readonly #number: number
   readonly #caller: Caller
   /** The server knows which requests it does not count toward the deadline. */
-  readonly #host: HostAsker = {
-    ask: (operation, ...args) => this.#ask(operation, args),
-    askUncounted: (operation, ...args) => this.#ask(operation, args),
-  }
+  readonly #link: ServiceLink = { ask: (service, operation, args) => this.#ask(service, operation, args) }
   #engine: InlineEngine | undefined
   #call = 0
   /** The value of `changes` at the last report of stats. */
@@ -52,17 +37,8 @@ export class HostedInstance {
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
       const plugin = await compile(start.plugin)
-      const streams = start.hostParts.includes('stream')
-        ? new GuestStreams(bridgedStreams(this.#host))
-        : undefined
-      const settings = await this.#settingsOf(plugin, start, streams)
-      const engine = openInline({
-        plugin: plugin as CompiledPlugin,
-        runtime: streams ? streamingRuntime(runtime, streams) : runtime,
-        settings,
-        maxQueue: 1,
-        ...start.isolation,
-      })
+      const guest = await guestOptions(start, plugin, runtime, this.#link, this.#caller.log)
+      const engine = openInline({ ...guest, maxQueue: 1 })
       await engine.ready
       this.#engine = engine
       this.#reportStats()
@@ -138,28 +114,9 @@ export class HostedInstance {
     }
   }
 
-  async #settingsOf(
-    plugin: InstantiablePlugin,
-    { settings, functions, hostParts }: ProcessStart,
-    streams: GuestStreams | undefined,
-  ): Promise<InstanceSettings> {
-    const host = this.#host
-    const users = await loadFunctions(functions)
-    const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(host)) : users
-    const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(host)) : stored
-    return {
-      ...settings,
-      functions: streams ? withStreams(agentic, streams) : agentic,
-      log: this.#caller.log,
-      logsAtOnce: true,
-      ...(hostParts.includes('http') && { http: bridgedHttp(host) }),
-      ...(hostParts.includes('vars') && { vars: bridgedVars(host) }),
-    }
-  }
-
   /** Waits without a limit: the server ends the process at the deadline. */
-  #ask(operation: string, args: readonly unknown[]): unknown {
-    this.#write(FROM_CHILD.ask, 0, pack({ operation, args }))
+  #ask({ name: service }: GuestService, operation: string, args: readonly unknown[]): unknown {
+    this.#write(FROM_CHILD.ask, 0, pack({ service, operation, args }))
     return unwrapHostAnswer(unpack(readHostAnswer()) as HostAnswer)
   }
 }

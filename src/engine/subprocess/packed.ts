@@ -1,6 +1,8 @@
+import type { ServiceRequest } from '../../guest/services/service.ts'
+import { findService } from '../../guest/services/services.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { UncompiledModule } from '../../plugin/plugin.ts'
-import type { HostRequest, WorkerStart } from '../workers/protocol.ts'
+import type { WorkerStart } from '../workers/protocol.ts'
 
 /** Values that can be packed: plain data and bytes. `undefined` in an object or a list is preserved. */
 export type Packable =
@@ -185,73 +187,25 @@ function isLevel(value: unknown): value is GuestLogLevel {
   return LINE_LEVELS.has(value)
 }
 
-type ArgumentKind = 'text' | 'bytes' | 'bytes?' | 'number'
-
-/** The allowed operations with their argument types. */
-const ARGUMENTS: Readonly<Record<string, readonly ArgumentKind[]>> = {
-  agent: ['text', 'text'],
-  http: ['bytes', 'bytes'],
-  var_get: ['text'],
-  var_set: ['text', 'bytes'],
-  var_delete: ['text'],
-  'stream read': ['bytes?', 'number', 'bytes?'],
-  'stream start': ['bytes?', 'bytes'],
-  'stream write': ['bytes?', 'bytes'],
-  'stream trailers': ['bytes?', 'bytes'],
-  'stream wait': ['bytes?', 'number'],
-  'stream isGone': ['bytes?'],
-  'stream httpOpen': ['bytes?', 'bytes'],
-  'stream httpWrite': ['bytes?', 'number', 'bytes'],
-  'stream httpResponse': ['bytes?', 'number'],
-  'stream httpRead': ['bytes?', 'number', 'number'],
-  'stream httpClose': ['bytes?', 'number'],
-  'stream receiveMessage': ['bytes?'],
-  'stream sendMessage': ['bytes?', 'bytes', 'text'],
-  'stream closeSocket': ['bytes?', 'number', 'bytes'],
-  'kv get': ['bytes'],
-  'kv set': ['bytes', 'bytes', 'number'],
-  'kv delete': ['bytes'],
-  'kv list': ['bytes', 'bytes?', 'number'],
-  'kv compareAndSwap': ['bytes', 'bytes?', 'bytes', 'number'],
-}
-
 /**
  * Parses a guest's request to the host. A guest that has taken over its process can send anything, so unknown operations
  * and arguments are rejected.
  *
  * @throws RangeError
  */
-export function readHostRequest(packed: Uint8Array): HostRequest {
+export function readHostRequest(packed: Uint8Array): ServiceRequest {
   const request = unpack(packed)
-  if (typeof request !== 'object' || request === null || !('operation' in request) || !('args' in request))
+  if (typeof request !== 'object' || request === null) throw new RangeError('it is not a request')
+  const { service, operation, args } = request as { readonly [name: string]: unknown }
+  if (typeof service !== 'string' || typeof operation !== 'string' || !Array.isArray(args))
     throw new RangeError('it is not a request')
-  const { operation, args } = request
-  if (typeof operation !== 'string' || !Array.isArray(args)) throw new RangeError('it is not a request')
-  const hasName = operation === 'kv' || operation === 'stream'
-  const name = hasName ? `${operation} ${args[0]}` : operation
-  const kinds = Object.hasOwn(ARGUMENTS, name) ? ARGUMENTS[name] : undefined
-  const given: unknown[] = hasName ? args.slice(1) : args
-  if (!kinds || given.length > kinds.length || !kinds.every((kind, index) => isOf(kind, given[index])))
-    throw new RangeError(`unknown operation "${name}" or wrong arguments`)
-  return { operation, args }
-}
-
-function isOf(kind: ArgumentKind, value: unknown): boolean {
-  switch (kind) {
-    case 'text':
-      return typeof value === 'string'
-    case 'number':
-      return typeof value === 'number'
-    case 'bytes':
-      return value instanceof Uint8Array
-    case 'bytes?':
-      return value === undefined || value instanceof Uint8Array
-  }
+  if (!findService(service)?.accepts(operation, args))
+    throw new RangeError(`unknown operation "${service} ${operation}" or wrong arguments`)
+  return { service, operation, args }
 }
 
 /** The input of a process for a new instance. The process compiles the modules: the server never compiles them. */
-export interface ProcessStart
-  extends Pick<WorkerStart, 'settings' | 'functions' | 'isolation' | 'hostParts'> {
+export interface ProcessStart extends Pick<WorkerStart, 'settings' | 'functions' | 'isolation' | 'services'> {
   readonly plugin: UncompiledPlugin
 }
 

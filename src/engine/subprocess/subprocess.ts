@@ -1,12 +1,12 @@
 import { type CallFailure, fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
-import { isNextMessage } from '../../guest/streams/operations.ts'
+import type { ServiceRequest } from '../../guest/services/service.ts'
+import { findService } from '../../guest/services/services.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { Pieces } from '../../platform/pieces.ts'
 import type { Engine, PendingCall } from '../engine.ts'
-import type { HostBridge } from '../workers/host-bridge.ts'
-import type { HostRequest } from '../workers/protocol.ts'
+import { type HostBridge, startsAnew } from '../workers/host-bridge.ts'
 import {
   type HeldTime,
   isToBeEnded,
@@ -29,8 +29,8 @@ export interface SubprocessOptions extends Omit<RunnersOptions, 'plugin' | 'log'
  * process.
  */
 export function openSubprocess(options: SubprocessOptions): Engine {
-  const { group, needs, bridge, plugin, settings, functions, isolation, hostParts, log } = options
-  const kind = processKind({ group, needs, bridge, plugin, settings, functions, isolation, hostParts, log })
+  const { group, needs, bridge, plugin, settings, functions, isolation, services, log } = options
+  const kind = processKind({ group, needs, bridge, plugin, settings, functions, isolation, services, log })
   return openRunners(kind, options)
 }
 
@@ -45,10 +45,10 @@ interface ProcessOptions extends ProcessStart {
 
 /** Processes for a route's instances. */
 function processKind(options: ProcessOptions): RunnerKind {
-  const { plugin, settings, functions, isolation, hostParts } = options
+  const { plugin, settings, functions, isolation, services } = options
   const route: ProcessRoute = {
     options,
-    start: pack({ plugin, settings, functions, isolation, hostParts } satisfies ProcessStart),
+    start: pack({ plugin, settings, functions, isolation, services } satisfies ProcessStart),
     maxFrameBytes: Math.max(4 * settings.outputLimit, 2 * settings.blockLimit) + FRAME_OVERHEAD_BYTES,
   }
   options.group.join(route, options.needs)
@@ -352,19 +352,19 @@ class ProcessRunner implements Runner, Tenant {
     if (this.#isAsking || !this.isBusy) throw new RangeError('no call waits for an answer')
     const request = readHostRequest(payload)
     this.#isAsking = true
-    if (request.operation === 'stream') this.#pausedAt = monotonicMs()
+    if (findService(request.service)?.isCounted === false) this.#pausedAt = monotonicMs()
     this.#owner.asking()
     const [first] = this.#given
     const caller = first?.number === call ? first.call.caller : undefined
     void this.#answerHost(request, caller)
   }
 
-  async #answerHost(request: HostRequest, caller: Caller | undefined): Promise<void> {
+  async #answerHost(request: ServiceRequest, caller: Caller | undefined): Promise<void> {
     const answer = await this.#route.options.bridge.answer(request, caller, this.#ended.signal)
     this.#isAsking = false
     if (this.#pausedAt !== undefined) this.#excusedMs += excusedMs(monotonicMs() - this.#pausedAt)
     this.#pausedAt = undefined
-    if ('value' in answer && isNextMessage(request.args[0], answer.value)) this.#beginCall()
+    if (startsAnew(findService(request.service), request.operation, answer)) this.#beginCall()
     if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)
   }
 

@@ -1,9 +1,9 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
-import { isNextMessage } from '../../guest/streams/operations.ts'
+import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { buffersOf, type SuspendedAsker, unwrapHostAnswer } from './host-bridge.ts'
+import { buffersOfRequest, startsAnew, unwrapHostAnswer } from './host-bridge.ts'
 import type { SuspendedAnswer, SuspendedRequest } from './protocol.ts'
 import type { Reporter } from './reporter.ts'
 import { excusedMs, monotonicMs, type Stamp } from './stamp.ts'
@@ -44,25 +44,30 @@ export interface TurnsOwner {
 /** A suspended guest. */
 interface SuspendedGuest {
   readonly call: CallInTurns
-  /** The first argument of its request. */
-  readonly asked: unknown
+  readonly service: GuestService
+  readonly operation: string
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
 /** The guests of one thread, of which one runs at a time. The others are suspended until the host has answered. */
-export class GuestTurns implements SuspendedAsker {
+export class GuestTurns implements ServiceLink {
   readonly #port: MessagePort
   readonly #stamp: Stamp
+  readonly #blocking: ServiceLink
   readonly #timeoutMs: number
   readonly #suspended = new Map<number, SuspendedGuest>()
   readonly #answers: SuspendedAnswer[] = []
   #owner: TurnsOwner | undefined
   #running: CallInTurns | undefined
 
-  /** @param timeoutMs - Maximum guest time of a call. */
-  constructor(port: MessagePort, stamp: Stamp, timeoutMs: number) {
+  /**
+   * @param blocking - For services for which the whole thread waits.
+   * @param timeoutMs - Maximum guest time of a call.
+   */
+  constructor(port: MessagePort, stamp: Stamp, blocking: ServiceLink, timeoutMs: number) {
     this.#port = port
+    this.#blocking = blocking
     this.#timeoutMs = timeoutMs
     this.#stamp = stamp
   }
@@ -109,14 +114,23 @@ export class GuestTurns implements SuspendedAsker {
     if (this.#running === call) this.#leave()
   }
 
-  ask(caller: Caller, operation: string, ...args: readonly unknown[]): Promise<unknown> {
+  ask(service: GuestService, operation: string, args: readonly unknown[]): unknown {
+    return this.#blocking.ask(service, operation, args)
+  }
+
+  askLater(
+    caller: Caller,
+    service: GuestService,
+    operation: string,
+    args: readonly unknown[],
+  ): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (!(caller instanceof CallInTurns) || this.#running !== caller)
         throw new Error('the call does not run')
       if (caller.endReason) throw caller.endReason
-      const request: SuspendedRequest = { call: caller.number, operation, args }
-      this.#port.postMessage(request, args.flatMap(buffersOf))
-      this.#suspended.set(caller.number, { call: caller, asked: args[0], resolve, reject })
+      const request: SuspendedRequest = { call: caller.number, service: service.name, operation, args }
+      this.#port.postMessage(request, buffersOfRequest(service, args))
+      this.#suspended.set(caller.number, { call: caller, service, operation, resolve, reject })
       this.#pause(caller)
     })
   }
@@ -143,10 +157,10 @@ export class GuestTurns implements SuspendedAsker {
    * A guest that must end gets an exception, which ends it: V8 never frees one that stays suspended. If it catches that, it runs
    * like any other, until the main thread terminates this thread.
    */
-  #resume({ call, asked, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
+  #resume({ call, service, operation, resolve, reject }: SuspendedGuest, { answer }: SuspendedAnswer): void {
     this.#suspended.delete(call.number)
     const waitedMs = monotonicMs() - call.since
-    const isAnew = answer && 'value' in answer && isNextMessage(asked, answer.value)
+    const isAnew = answer && startsAnew(service, operation, answer)
     call.ranMs = isAnew ? 0 : call.ranMs + waitedMs - excusedMs(waitedMs)
     if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
     else if (!answer) call.endReason = new ClientGoneError()

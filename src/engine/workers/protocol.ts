@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import type { CallFailure } from '../../errors/call-failure.ts'
+import type { InstanceServices, ServiceRequest } from '../../guest/services/service.ts'
 import type { GuestLogLevel } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
@@ -19,12 +20,12 @@ export const RING_PAYLOAD = 262_144
 /** The start data of a worker. */
 export interface WorkerStart {
   readonly plugin: InstantiablePlugin
-  readonly settings: Omit<InstanceSettings, 'log' | 'functions' | 'http' | 'vars'>
+  readonly settings: Omit<InstanceSettings, 'log' | keyof InstanceServices>
   /** Module of the user's host functions. */
   readonly functions: string | undefined
   readonly isolation: Isolation
-  /** The services of the host for the guest. */
-  readonly hostParts: readonly BridgedService[]
+  /** The names of the services that the guest reaches on the main thread. */
+  readonly services: readonly string[]
   readonly stamp: SharedArrayBuffer
   readonly calls: SharedArrayBuffer
   readonly answers: SharedArrayBuffer
@@ -70,9 +71,6 @@ export type InstantiablePlugin = Pick<
   | 'linked'
 >
 
-/** Services used over the bridge instead of the thread's own. */
-export type BridgedService = 'http' | 'vars' | 'kv' | 'agent' | 'stream'
-
 /** Kinds of records in the ring of calls. */
 export const CALL = {
   /** The payload is the name of an export, which `detail` denotes from now on. */
@@ -115,16 +113,11 @@ export interface PostedRecord {
   readonly payload: Uint8Array
 }
 
-/** A request of a guest to the host, for which it waits. */
-export interface HostRequest {
-  readonly operation: string
-  readonly args: readonly unknown[]
-}
-
+/** The answer to a {@link ServiceRequest}. */
 export type HostAnswer = { readonly value: unknown } | { readonly failure: string }
 
 /** A request of a guest that is suspended until the answer comes. */
-export interface SuspendedRequest extends HostRequest {
+export interface SuspendedRequest extends ServiceRequest {
   /** The number of its call. */
   readonly call: number
 }

@@ -1,29 +1,13 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { toFailure } from '../../errors/call-failure.ts'
-import { withAgent } from '../../guest/agent.ts'
-import { loadFunctions } from '../../guest/host-functions.ts'
-import { kvImports, withKv } from '../../guest/store/kv.ts'
-import { GuestStreams } from '../../guest/streams/guest-stream.ts'
-import type { StreamHost } from '../../guest/streams/operations.ts'
-import { withStreams } from '../../guest/streams/stream-functions.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { streamingRuntime } from '../../runtime/streaming.ts'
 import { openPool } from '../guest-pool.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
+import { guestOptions } from './guest-options.ts'
 import { GuestTurns } from './guest-turns.ts'
-import {
-  bridgedAgent,
-  bridgedHttp,
-  bridgedKv,
-  bridgedStreams,
-  bridgedVars,
-  HostClient,
-  suspendedHttp,
-  suspendedStreams,
-} from './host-bridge.ts'
+import { HostClient } from './host-bridge.ts'
 import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
 import { logTo, type Post, Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
@@ -192,12 +176,10 @@ async function openEngine(
   stamp: Stamp,
   log: Log,
 ): Promise<{ engine: InlineEngine; startMs: number }> {
-  const client = new HostClient(start.host, stamp)
-  const parts = await guestParts(start, runtime, client, bridgedStreams(client))
-  const http = start.hostParts.includes('http') && { http: bridgedHttp(client) }
-  const settings = { ...parts.settings, ...http, log }
+  const link = new HostClient(start.host, stamp)
+  const guest = await guestOptions(start, start.plugin, runtime, link, log)
   const begun = performance.now()
-  const engine = openInline({ ...parts, settings, maxQueue: 1, ...start.isolation })
+  const engine = openInline({ ...guest, maxQueue: 1 })
   await engine.ready
   return { engine, startMs: performance.now() - begun }
 }
@@ -211,35 +193,9 @@ async function openSuspendingLoop(
   answers: Ring,
   post: Post,
 ): Promise<SuspendingLoop> {
-  const client = new HostClient(start.host, stamp)
-  const turns = new GuestTurns(port, stamp, start.timeoutMs)
-  const parts = await guestParts(start, runtime, client, suspendedStreams(turns))
-  const http = start.hostParts.includes('http') && { http: suspendedHttp(client, turns) }
-  const settings = { ...parts.settings, ...http, log: new Reporter(answers, stamp, post).log }
-  const pool = openPool({ ...parts, settings, ...start.isolation })
+  const turns = new GuestTurns(port, stamp, new HostClient(start.host, stamp), start.timeoutMs)
+  const { log } = new Reporter(answers, stamp, post)
+  const pool = openPool(await guestOptions(start, start.plugin, runtime, turns, log))
   await pool.ready
   return new SuspendingLoop(start, pool, turns, () => new Reporter(answers, stamp, post))
-}
-
-/** The host of a thread's guests, without its log and its HTTP. */
-async function guestParts(
-  { plugin, settings, functions, hostParts }: TrialStart,
-  runtime: Runtime,
-  client: HostClient,
-  streamHost: StreamHost,
-) {
-  const users = await loadFunctions(functions)
-  const stored = hostParts.includes('kv') ? withKv(users, kvImports(plugin, users), bridgedKv(client)) : users
-  const agentic = hostParts.includes('agent') ? withAgent(stored, bridgedAgent(client)) : stored
-  const streams = hostParts.includes('stream') ? new GuestStreams(streamHost) : undefined
-  return {
-    plugin: plugin as CompiledPlugin,
-    runtime: streams ? streamingRuntime(runtime, streams) : runtime,
-    settings: {
-      ...settings,
-      functions: streams ? withStreams(agentic, streams) : agentic,
-      logsAtOnce: true,
-      ...(hostParts.includes('vars') && { vars: bridgedVars(client) }),
-    },
-  }
 }

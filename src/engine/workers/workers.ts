@@ -35,9 +35,9 @@ export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plu
 
 /** Instances in threads: a guest that does not return is terminated with its thread. */
 export function openWorkers(options: WorkersOptions): Engine {
-  const { plugin, runtime, route, settings, functions, isolation, hostParts, bridge, log } = options
+  const { plugin, runtime, route, settings, functions, isolation, services, bridge, log } = options
   const { concurrent, timeoutMs } = options
-  const instances = { plugin, runtime, settings, functions, isolation, hostParts }
+  const instances = { plugin, runtime, settings, functions, isolation, services }
   const threads = { ...instances, route, bridge, log, concurrent, timeoutMs }
   return openRunners(threadKind(threads), options)
 }

@@ -5,10 +5,7 @@ import {
   StoreFullError,
   StoreUnavailableError,
 } from '../../errors/errors.ts'
-import { hostImports } from '../../plugin/host-imports.ts'
-import type { Plugin } from '../../plugin/plugin.ts'
-import type { CallContext } from '../call-context.ts'
-import { findHostFunction, type HostFunction, type HostFunctions, HostTrouble } from '../host-functions.ts'
+import type { RouteMeter } from '../../observe/metrics.ts'
 import { KEY_MAX, type KeyPage, keySpace, type MaybePromise, type Store, type StoreSync } from './store.ts'
 
 /** The access of a plug-in to a store. */
@@ -64,9 +61,8 @@ export interface KvClient {
 export function serveKv(store: Store, permission: KvPermission): KvClient {
   keySpace(permission.namespace)
   const operations = operationsOf(store, permission)
-  const readsOnly = permission.access === 'read' // writes are rejected synchronously
   return {
-    sync: readsOnly && store.sync === 'reads' ? 'all' : store.sync,
+    sync: syncWith(permission, store.sync),
     call(operation, ...args) {
       const run = operations[operation] as (...args: unknown[]) => MaybePromise<never>
       try {
@@ -152,199 +148,40 @@ function toKvFailure(error: unknown): KvFailure {
   return { problem: known[1], message: `${code}: ${message}` }
 }
 
-/** A function of the store that a plug-in imports. */
-interface KvImport {
-  readonly namespace: string
-  readonly name: string
+/** The synchronous operations of a plug-in. Writes that are not allowed are rejected synchronously. */
+export function syncWith({ access }: Pick<KvPermission, 'access'>, sync: StoreSync): StoreSync {
+  return access === 'read' && sync === 'reads' ? 'all' : sync
 }
 
-/** The store functions that a plug-in imports, except those that the user's host functions override. */
-export function kvImports(plugin: Pick<Plugin, 'imports' | 'linked'>, users: HostFunctions = {}): KvImport[] {
-  return hostImports(plugin)
-    .map(({ module: namespace, name }) => ({ namespace, name }))
-    .filter(({ namespace, name }) => isKvName(namespace, name) && !findHostFunction(users, namespace, name))
+/** Whether an operation never returns a promise. */
+export function answersAtOnce(sync: StoreSync, operation: KvOperation): boolean {
+  return sync === 'all' || (sync === 'reads' && (operation === 'get' || operation === 'list'))
 }
 
-/** The namespace of Extism's example may also have functions of the user. */
-function isKvName(namespace: string, name: string): boolean {
-  return namespace === KV || (namespace === EXTISM_USER && (name === 'kv_read' || name === 'kv_write'))
-}
-
-/** The host functions of the user with those of the store that are imported: one object for all instances of a route. */
-export function withKv(
-  users: HostFunctions | undefined,
-  imports: readonly KvImport[],
-  client: KvClient,
-): HostFunctions {
-  const ours = kvFunctions(client)
-  const all: Record<string, HostFunctions[string]> = { ...users }
-  for (const { namespace, name } of imports) {
-    const found = new Map(Object.entries(ours[namespace] ?? {})).get(name)
-    if (found) all[namespace] = { ...all[namespace], [name]: found }
-  }
-  return all
-}
-
-/** Whether a guest has to wait for one of them. */
-export function waitsForKv(functions: HostFunctions, imports: readonly KvImport[]): boolean {
-  return imports.some(({ namespace, name }) => findHostFunction(functions, namespace, name)?.isAsync)
-}
-
-/** The namespace of the functions in Extism's own example. */
-const EXTISM_USER = 'extism:host/user'
-
-/** The namespace of all store functions. */
-const KV = 'wasm-serve:kv'
-
-/** Return values of failed functions of {@link KV}; see the README beside this file. */
-export const KV_CODES = {
-  notFound: -1n,
-  conflict: -2n,
-  forbidden: -3n,
-  invalid: -4n,
-  'too-large': -5n,
-  full: -6n,
-  unavailable: -7n,
-} as const satisfies Record<KvProblem | 'notFound' | 'conflict', bigint>
-
-/**
- * The functions by which a guest reaches its store, in any runtime. Those that must wait are `async`; the others are
- * synchronous.
- */
-export function kvFunctions(client: KvClient): HostFunctions {
-  const { define } = new Definer(client)
+/** Counts the results of the guests' operations on the store. */
+export function meterKv(client: KvClient, meter: RouteMeter): KvClient {
   return {
-    [EXTISM_USER]: {
-      kv_read: define('get', readKeyArgument, (context, reply) =>
-        // Four zero bytes for no value: the plug-in of Extism's example reads a number.
-        store(context, orThrow(reply) ?? new Uint8Array(4)),
-      ),
-      kv_write: define('set', readKeyAndValue, (_context, reply) => orThrow(reply)),
-    },
-    [KV]: {
-      get: define('get', readKeyArgument, (context, reply) =>
-        orCode(reply, (value) => (value ? store(context, value) : KV_CODES.notFound)),
-      ),
-      set: define('set', readKeyAndValue, (_context, reply) => orCode(reply, () => 0n)),
-      delete: define('delete', readKeyArgument, (_context, reply) =>
-        orCode(reply, (wasThere) => (wasThere ? 0n : KV_CODES.notFound)),
-      ),
-      list: define(
-        'list',
-        (context, prefix, cursor, limit) => {
-          const after = readBlock(context, cursor)
-          return [readBlock(context, prefix), after.length > 0 ? after : undefined, Number(limit)]
-        },
-        (context, reply) => orCode(reply, (page) => context.store(JSON.stringify(page))),
-      ),
-      compare_and_swap: define(
-        'compareAndSwap',
-        (context, key, expected, value, ttlMs) => [
-          readBlock(context, key),
-          readBlock(context, expected),
-          readBlock(context, value),
-          Number(ttlMs),
-        ],
-        (_context, reply) => orCode(reply, orConflict),
-      ),
-      set_if_absent: define(
-        'compareAndSwap',
-        (context, key, value, ttlMs) => [
-          readBlock(context, key),
-          undefined,
-          readBlock(context, value),
-          Number(ttlMs),
-        ],
-        (_context, reply) => orCode(reply, orConflict),
-      ),
+    sync: client.sync,
+    call(operation, ...args) {
+      const reply = client.call(operation, ...args)
+      const count = (reply: KvReply<unknown>) => {
+        meter.countKv(`${operation} ${'problem' in reply ? reply.problem : 'ok'}`)
+      }
+      return withCount(reply, count)
     },
   }
 }
 
-type ReadArguments<Name extends KvOperation> = (
-  context: CallContext,
-  ...args: [bigint, bigint, bigint, bigint]
-) => Parameters<KvOperations[Name]>
-
-type WriteReply<Name extends KvOperation> = (
-  context: CallContext,
-  reply: KvReply<ReturnType<KvOperations[Name]>>,
-) => bigint | undefined
-
-class Definer {
-  readonly #client: KvClient
-
-  constructor(client: KvClient) {
-    this.#client = client
+function withCount<Reply extends KvReply<unknown>>(
+  reply: MaybePromise<Reply>,
+  count: (reply: Reply) => void,
+): MaybePromise<Reply> {
+  if (reply instanceof Promise) {
+    return reply.then((settled) => {
+      count(settled)
+      return settled
+    })
   }
-
-  /** A host function that reads its arguments, calls the store and writes the reply. */
-  readonly define = <Name extends KvOperation>(
-    operation: Name,
-    readArguments: ReadArguments<Name>,
-    write: WriteReply<Name>,
-  ): HostFunction => {
-    const ask = (
-      context: CallContext,
-      args: Parameters<ReadArguments<Name>> extends [unknown, ...infer Rest] ? Rest : never,
-    ) => this.#client.call(operation, ...readArguments(context, ...args))
-    if (this.#answersAtOnce(operation)) {
-      return (context, ...args: [bigint, bigint, bigint, bigint]) =>
-        write(context, ask(context, args) as KvReply<ReturnType<KvOperations[Name]>>)
-    }
-    return async (context, ...args: [bigint, bigint, bigint, bigint]) =>
-      write(context, await ask(context, args))
-  }
-
-  #answersAtOnce(operation: KvOperation): boolean {
-    const { sync } = this.#client
-    return sync === 'all' || (sync === 'reads' && (operation === 'get' || operation === 'list'))
-  }
-}
-
-function readKeyArgument(context: CallContext, key: bigint): [Uint8Array] {
-  return [readBlock(context, key)]
-}
-
-/** Extism's `kv_write` has no third argument. */
-function readKeyAndValue(
-  context: CallContext,
-  key: bigint,
-  value: bigint,
-  ttlMs: bigint = 0n,
-): [Uint8Array, Uint8Array, number] {
-  return [readBlock(context, key), readBlock(context, value), Number(ttlMs)]
-}
-
-/**
- * A copy of a block. 0 means no bytes.
- *
- * @throws Error if no block begins there: the call ends, as with Extism's own functions.
- */
-function readBlock(context: CallContext, at: bigint): Uint8Array {
-  if (at === 0n) return new Uint8Array()
-  const block = context.read(at)
-  if (!block) throw new Error(`no block begins at offset ${BigInt.asUintN(64, at)}`)
-  // Not `bytes()`: those would be written back.
-  return new Uint8Array(block.buffer, block.byteOffset, block.byteLength).slice()
-}
-
-/** Extism's SDK would create a block even for no bytes; a guest must get 0 in every runtime. */
-function store(context: CallContext, value: Uint8Array): bigint {
-  return value.length === 0 ? 0n : context.store(value)
-}
-
-/** For functions that cannot return a code. @throws Error the call ends: with 503 unless the guest caused the error. */
-function orThrow<Answer>(reply: KvReply<Answer>): Answer {
-  if (!('problem' in reply)) return reply.answer
-  const { problem, message } = reply
-  throw problem === 'unavailable' || problem === 'full' ? new HostTrouble(message) : new Error(message)
-}
-
-function orCode<Answer>(reply: KvReply<Answer>, done: (answer: Answer) => bigint): bigint {
-  return 'problem' in reply ? KV_CODES[reply.problem] : done(reply.answer)
-}
-
-function orConflict(isDone: boolean): bigint {
-  return isDone ? 0n : KV_CODES.conflict
+  count(reply)
+  return reply
 }

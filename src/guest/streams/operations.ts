@@ -140,49 +140,26 @@ export function connectRequests(caller: Caller, requests: StreamRequests): void 
  * starts.
  * @param written - See {@link StreamClient.call}. The operation does not run if they cannot be sent.
  */
-export function callStream(
-  operation: StreamOperation,
-  args: readonly unknown[],
+export function callStream<Name extends StreamOperation>(
+  operation: Name,
+  args: Parameters<Operations[Name]>,
   caller: Caller | undefined,
   written?: Uint8Array,
-): MaybePromise<StreamReply<unknown>> {
-  if (!caller || !Object.hasOwn(OPERATIONS, operation)) return { problem: 'unavailable' }
+): MaybePromise<StreamReply<ReturnType<Operations[Name]>>> {
+  if (!caller) return UNAVAILABLE
   if (written) {
     return after(callStream('write', [written], caller), (reply) =>
       'problem' in reply ? reply : callStream(operation, args, caller),
     )
   }
-  const end: Partial<StreamExchange & StreamRequests> | undefined =
-    OPERATIONS[operation] === 'exchange' ? exchangeOf(caller) : callRequests.get(caller)
-  const run: ((...args: never[]) => MaybePromise<StreamReply<unknown>>) | undefined = end?.[operation]
-  return run ? Reflect.apply(run, end, args) : { problem: 'unavailable' }
+  const exchange: Partial<Answering<StreamOperation>> | undefined = exchangeOf(caller)
+  const requests: Partial<Answering<StreamOperation>> | undefined = callRequests.get(caller)
+  const end = exchange?.[operation] ? exchange : requests
+  return end?.[operation]?.(...args) ?? UNAVAILABLE
 }
+
+const UNAVAILABLE = { problem: 'unavailable' } as const
 
 function exchangeOf({ host }: Caller): StreamExchange | undefined {
   return typeof host === 'object' && host !== null ? exchanges.get(host) : undefined
-}
-
-const OPERATIONS: Readonly<Record<StreamOperation, 'exchange' | 'requests'>> = {
-  read: 'exchange',
-  start: 'exchange',
-  write: 'exchange',
-  trailers: 'exchange',
-  wait: 'exchange',
-  isGone: 'exchange',
-  receiveMessage: 'exchange',
-  sendMessage: 'exchange',
-  closeSocket: 'exchange',
-  httpOpen: 'requests',
-  httpWrite: 'requests',
-  httpResponse: 'requests',
-  httpRead: 'requests',
-  httpClose: 'requests',
-}
-
-/**
- * Whether a reply is a message, with which the time limit of the call begins anew: a call for a connection may last as
- * long as that.
- */
-export function isNextMessage(operation: unknown, reply: unknown): boolean {
-  return operation === 'receiveMessage' && typeof reply === 'object' && reply !== null && 'answer' in reply
 }

@@ -4,10 +4,10 @@ import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import { after } from './after.ts'
 import type { GuestStreams } from './guest-stream.ts'
 import { PIECE_BYTES, readLimit } from './operations.ts'
-import { codeOf, STREAM_CODES } from './stream-imports.ts'
+import { codeOf, type RequestFunction, STREAM_CODES } from './stream-imports.ts'
 
 /** The functions by which a guest streams requests to other servers. A block that a function returns belongs to the guest. */
-export function requestFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
+export function requestFunctions(streams: GuestStreams): Readonly<Record<RequestFunction, HostFunction>> {
   const define = (run: HostFunction) => (streams.suspends ? waitsSometimes(run) : run)
   return {
     http_open: define((context: CallContext, request: bigint) => {

@@ -1,21 +1,12 @@
 import { blocksOf, type CallContext } from '../call-context.ts'
-import { type HostFunction, type HostFunctions, waitsSometimes } from '../host-functions.ts'
+import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import { after } from './after.ts'
 import type { GuestStreams } from './guest-stream.ts'
 import { readLimit } from './operations.ts'
-import { requestFunctions } from './request-functions.ts'
-import { codeOf, STREAM_CODES, STREAMS } from './stream-imports.ts'
-
-/** The host functions of the user with those of streams: one object for all instances. The user's take precedence. */
-export function withStreams(users: HostFunctions | undefined, streams: GuestStreams): HostFunctions {
-  return {
-    ...users,
-    [STREAMS]: { ...exchangeFunctions(streams), ...requestFunctions(streams), ...users?.[STREAMS] },
-  }
-}
+import { codeOf, type ExchangeFunction, STREAM_CODES } from './stream-imports.ts'
 
 /** The functions by which a guest reads its request and writes its answer. */
-function exchangeFunctions(streams: GuestStreams): Readonly<Record<string, HostFunction>> {
+export function exchangeFunctions(streams: GuestStreams): Readonly<Record<ExchangeFunction, HostFunction>> {
   const define = (run: HostFunction) => (streams.suspends ? waitsSometimes(run) : run)
   return {
     request_read: define((context: CallContext, max: bigint) => {

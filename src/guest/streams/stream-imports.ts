@@ -1,6 +1,5 @@
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
-import { findHostFunction, type HostFunctions } from '../host-functions.ts'
 import type { StreamProblem, StreamReply } from './operations.ts'
 
 /** The namespace of the functions for streams. */
@@ -18,44 +17,39 @@ export const STREAM_CODES = {
   failed: -8n,
 } as const satisfies Record<StreamProblem, bigint>
 
-/** Whether it is a function of streams. */
-export function isStreamFunction(namespace: string, name: string): boolean {
-  return namespace === STREAMS && (EXCHANGE_FUNCTIONS.has(name) || REQUEST_FUNCTIONS.has(name))
-}
+/** The functions by which a guest reads its request and writes its answer. */
+export const EXCHANGE_FUNCTIONS = [
+  ...(['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'] as const),
+  ...(['sse', 'wait', 'client_gone'] as const),
+  ...(['ws_receive', 'ws_kind', 'ws_send', 'ws_close'] as const),
+] as const
 
-const EXCHANGE_FUNCTIONS: ReadonlySet<string> = new Set([
-  ...['request_read', 'response_start', 'response_write', 'response_flush', 'response_trailers'],
-  ...['sse', 'wait', 'client_gone'],
-  ...['ws_receive', 'ws_kind', 'ws_send', 'ws_close'],
-])
+export type ExchangeFunction = (typeof EXCHANGE_FUNCTIONS)[number]
 
-const REQUEST_FUNCTIONS: ReadonlySet<string> = new Set([
-  ...['http_open', 'http_write', 'http_response', 'http_read', 'http_close'],
-])
+/** The functions by which a guest streams requests to other servers. */
+export const REQUEST_FUNCTIONS = [
+  'http_open',
+  'http_write',
+  'http_response',
+  'http_read',
+  'http_close',
+] as const
+
+export type RequestFunction = (typeof REQUEST_FUNCTIONS)[number]
 
 /** Whether a plug-in takes the messages of a WebSocket itself: a call of it serves a connection. */
 export function takesMessages(plugin: Pick<Plugin, 'imports' | 'linked'>): boolean {
   return hostImports(plugin).some(({ module, name }) => module === STREAMS && name === 'ws_receive')
 }
 
-/** The functions of streams that a plug-in imports, except those that the user's host functions override. */
-export function streamImports(
-  plugin: Pick<Plugin, 'imports' | 'linked'>,
-  users: HostFunctions = {},
-): readonly string[] {
-  return hostImports(plugin)
-    .filter(({ module, name }) => isStreamFunction(module, name) && !findHostFunction(users, module, name))
-    .map(({ name }) => name)
-}
-
 /** Whether guests with these imports read bodies and write answers piece by piece. */
 export function importsExchange(imports: readonly string[]): boolean {
-  return imports.some((name) => EXCHANGE_FUNCTIONS.has(name))
+  return EXCHANGE_FUNCTIONS.some((name) => imports.includes(name))
 }
 
 /** Whether guests with these imports stream requests to other servers. */
 export function importsRequests(imports: readonly string[]): boolean {
-  return imports.some((name) => REQUEST_FUNCTIONS.has(name))
+  return REQUEST_FUNCTIONS.some((name) => imports.includes(name))
 }
 
 /** @returns 0, or the code of the problem. */

@@ -1,5 +1,6 @@
 import { headerProblem } from '../../contract/answer-headers.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { HTTP_NOT_ALLOWED } from '../../guest/outbound/guest-http.ts'
 import { parseGuestStreamRequest } from '../../guest/outbound/guest-request.ts'
 import type { Outbound } from '../../guest/outbound/outbound.ts'
 import type { OutboundStream, StreamedResponse, StreamLimits } from '../../guest/outbound/outbound-stream.ts'
@@ -12,7 +13,6 @@ import {
 } from '../../guest/streams/operations.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
-import { HTTP_NOT_ALLOWED } from '../../runtime/kernel-host.ts'
 import { withHeaders } from '../guest-http.ts'
 
 /** The parts of a route by which its guests stream requests to other servers. */

@@ -2,17 +2,20 @@ import { once } from 'node:events'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { CallInTurns, GuestTurns } from '../../../src/engine/workers/guest-turns.ts'
+import { HostClient } from '../../../src/engine/workers/host-bridge.ts'
 import type { SuspendedRequest } from '../../../src/engine/workers/protocol.ts'
 import { Reporter } from '../../../src/engine/workers/reporter.ts'
 import { Ring } from '../../../src/engine/workers/ring.ts'
 import { Stamp } from '../../../src/engine/workers/stamp.ts'
+import { http } from '../../../src/guest/services/http.ts'
+import { stream } from '../../../src/guest/services/stream.ts'
 
 /** The turns of a thread, and the port of its host. */
 function open(timeoutMs = Number.POSITIVE_INFINITY) {
   const { port1: host, port2: port } = new MessageChannel()
   onTestFinished(() => host.close())
   const stamp = new Stamp()
-  const turns = new GuestTurns(port, stamp, timeoutMs)
+  const turns = new GuestTurns(port, stamp, new HostClient(host, stamp), timeoutMs)
   const events: string[] = []
   const answered = new EventTarget()
   turns.open({
@@ -40,9 +43,9 @@ test('a guest that asks is suspended, and another one may run', async () => {
   const [first, second] = [callOf(257), callOf(258)]
   turns.begin(first)
   expect([turns.isFree, stamp.running()?.call]).toEqual([false, 257])
-  const asked = turns.ask(first, 'stream', 'read', 10)
+  const asked = turns.askLater(first, stream, 'read', [10])
   expect([turns.isFree, stamp.running(), events]).toEqual([true, undefined, ['free']])
-  expect(await request(host)).toEqual({ call: 257, operation: 'stream', args: ['read', 10] })
+  expect(await request(host)).toEqual({ call: 257, service: 'stream', operation: 'read', args: [10] })
   turns.begin(second)
   await answer({ call: 257, answer: { value: 'piece' } })
   expect([turns.isFree, stamp.hasReplies]).toEqual([false, true])
@@ -57,7 +60,7 @@ test('answers come to the guests that asked, in any order', async () => {
   const calls = [callOf(257), callOf(514), callOf(771)]
   const asked = calls.map((call) => {
     turns.begin(call)
-    return turns.ask(call, 'stream', 'isGone')
+    return turns.askLater(call, stream, 'isGone', [])
   })
   for (const call of [771, 257, 514]) await answer({ call, answer: { value: call } })
   for (const number of [771, 257, 514]) {
@@ -72,7 +75,7 @@ test('a failure of the host is thrown in the guest that asked', async () => {
   const { turns, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
-  const asked = turns.ask(call, 'http')
+  const asked = turns.askLater(call, http, 'send', [])
   await answer({ call: 257, answer: { failure: 'no' } })
   turns.next()
   await expect(asked).rejects.toThrow('no')
@@ -84,7 +87,7 @@ test('waits do not count, but a minimum of each does', async () => {
   const begun = performance.now()
   turns.begin(call)
   const ran = turns.ranMs(call)
-  void turns.ask(call, 'stream', 'wait', 30)
+  void turns.askLater(call, stream, 'wait', [30])
   const runMs = performance.now() - begun
   const until = performance.now() + 30
   while (performance.now() < until) await new Promise(setImmediate)
@@ -99,12 +102,12 @@ test('a guest that must not continue gets an exception, and every time that it a
   const { turns, stamp, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
-  const asked = turns.ask(call, 'stream', 'wait', 1)
+  const asked = turns.askLater(call, stream, 'wait', [1])
   await answer({ call: 257, answer: undefined })
   turns.next()
   const gone = { code: 'WASM_SERVE_CLIENT_GONE' }
   await expect(asked).rejects.toMatchObject(gone)
-  await expect(turns.ask(call, 'stream', 'isGone')).rejects.toMatchObject(gone)
+  await expect(turns.askLater(call, stream, 'isGone', [])).rejects.toMatchObject(gone)
   expect([call.endReason, stamp.running()]).toMatchObject([gone, { call: 257 }])
 })
 
@@ -112,7 +115,7 @@ test('an answer for a call that is over is ignored', async () => {
   const { turns, stamp, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
-  void turns.ask(call, 'stream', 'isGone')
+  void turns.askLater(call, stream, 'isGone', [])
   turns.end(call)
   await answer({ call: 257, answer: { value: true } })
   expect([turns.next(), turns.isFree, stamp.hasReplies]).toEqual([true, true, false])
@@ -123,7 +126,7 @@ test('each turn of a call has another start', async () => {
   const call = callOf(257)
   turns.begin(call)
   const [before, turn] = [stamp.running(), stamp.turn]
-  void turns.ask(call, 'stream', 'isGone')
+  void turns.askLater(call, stream, 'isGone', [])
   await answer({ call: 257, answer: { value: true } })
   turns.next()
   expect(stamp.running()?.since).toBeGreaterThan(before?.since ?? 0)
@@ -138,7 +141,7 @@ test('a guest whose time is over gets an exception when it would continue', asyn
   const asks = async () => {
     // Each of them counts, however short it is.
     for (let count = 0; count < 3; count++) {
-      const asked = turns.ask(call, 'stream', 'isGone')
+      const asked = turns.askLater(call, stream, 'isGone', [])
       await answer({ call: 257, answer: { value: true } })
       turns.next()
       await asked

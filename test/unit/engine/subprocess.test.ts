@@ -43,7 +43,7 @@ test('whatever bytes a process sends, they are plain data, or refused', () => {
   }
   fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), check), { numRuns: runs(300) })
   const mutated = fc.tuple(data, fc.nat(), fc.nat(255)).map(([value, at, byte]) => {
-    const bytes = pack({ operation: 'kv', args: ['get', value] })
+    const bytes = pack({ service: 'kv', operation: 'get', args: [value] })
     bytes[at % bytes.length] = byte
     return bytes
   })
@@ -57,13 +57,19 @@ test('no name makes more than a property of plain data', () => {
 })
 
 test.each([
-  ['an operation that every object has', { operation: 'toString', args: [] }],
-  ['an operation of the store that it has not', { operation: 'kv', args: ['constructor'] }],
-  ['a variable that is no bytes', { operation: 'var_set', args: ['name', { length: -1e9 }] }],
-  ['a name that is no text', { operation: 'var_get', args: [1] }],
-  ['a time that is no number', { operation: 'kv', args: ['set', Uint8Array.of(1), Uint8Array.of(1), '1'] }],
-  ['too many arguments', { operation: 'kv', args: ['get', Uint8Array.of(1), 1] }],
-  ['no arguments', { operation: 'http' }],
+  ['an operation that every object has', { service: 'kv', operation: 'toString', args: [] }],
+  ['a service that every object has', { service: 'constructor', operation: 'get', args: [] }],
+  ['an operation of another service', { service: 'kv', operation: 'send', args: ['', ''] }],
+  ['a variable that is no bytes', { service: 'vars', operation: 'set', args: ['name', { length: -1e9 }] }],
+  ['a name that is no text', { service: 'vars', operation: 'get', args: [1] }],
+  [
+    'a time that is no number',
+    { service: 'kv', operation: 'set', args: [Uint8Array.of(1), Uint8Array.of(1), '1'] },
+  ],
+  ['too many arguments', { service: 'kv', operation: 'get', args: [Uint8Array.of(1), 1] }],
+  ['too few arguments', { service: 'http', operation: 'send', args: [Uint8Array.of(1)] }],
+  ['no arguments', { service: 'http', operation: 'send' }],
+  ['an operation without a service', { operation: 'send', args: [] }],
   ['text', 'http'],
 ])('a process cannot ask for %s', (_what, request) => {
   expect(() => readHostRequest(pack(request))).toThrow(RangeError)

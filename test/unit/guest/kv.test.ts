@@ -1,12 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import {
-  KV_CODES,
-  type KvClient,
-  type KvPermission,
-  kvFunctions,
-  serveKv,
-} from '../../../src/guest/store/kv.ts'
+import { KV_CODES, kvFunctions } from '../../../src/guest/services/kv.ts'
+import { type KvClient, type KvPermission, serveKv } from '../../../src/guest/store/kv.ts'
 import { openLmdbStore } from '../../../src/guest/store/lmdb.ts'
 import { openMemoryStore } from '../../../src/guest/store/memory.ts'
 import type { Store } from '../../../src/guest/store/store.ts'

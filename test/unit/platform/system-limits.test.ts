@@ -64,9 +64,9 @@ test('causes that go in circles end', () => {
 })
 
 test('a thread that cannot be made is a start that fails, and not the end of the process', async () => {
-  const hostParts = [(() => undefined) as never] // what cannot cross to a thread
+  const services = [(() => undefined) as never] // what cannot cross to a thread
   const engine = await openEngine({ name: 'workers', runtime: kernel }, 'echo', {
-    hostParts,
+    services,
     backoffMs: 1_000_000,
   })
   await expect(engine.ready).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })

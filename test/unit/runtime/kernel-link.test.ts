@@ -9,6 +9,7 @@ import { sdk } from '../../../src/runtime/sdk.ts'
 import { keepLog, settingsOf } from '../../support/instance.ts'
 import { linkedPlugin, openLinked } from '../../support/linked.ts'
 import { runs } from '../../support/runs.ts'
+import { SERVICE_OPTIONS } from '../../support/services.ts'
 
 const runtimes: readonly Runtime[] = [kernel, sdk]
 
@@ -226,13 +227,15 @@ test('what the module of a namespace does not define is left to the host, also b
   const plugin = await mixed()
   const number = { module: 'extism:host/user', name: 'number', kind: 'function' }
   expect(hostImports(plugin).filter(({ module }) => module === number.module)).toEqual([number, number])
-  const imports = importsOf(plugin, numbers).filter(({ namespace }) => namespace === number.module)
+  const imports = importsOf(plugin, SERVICE_OPTIONS, numbers).filter(
+    ({ namespace }) => namespace === number.module,
+  )
   expect(imports.map(({ module, name, metBy }) => `${module} ${name}: ${metBy}`)).toEqual([
     'main next: module',
     'main number: functions',
     'extism:host/user number: functions',
   ])
-  expect(importsOf(plugin).filter(couldBeFunction)).toHaveLength(2)
+  expect(importsOf(plugin, SERVICE_OPTIONS).filter(couldBeFunction)).toHaveLength(2)
 })
 
 test('the sdk runtime refuses a module and host functions of one name if the guest needs both', async () => {

@@ -1,5 +1,6 @@
-import type { CallContext } from './call-context.ts'
-import type { HostFunction, HostFunctions } from './host-functions.ts'
+import type { CallContext } from '../call-context.ts'
+import type { HostFunction } from '../host-functions.ts'
+import { defineService, type OpenDefinition, type Operation } from './service.ts'
 
 /*
  * The host functions of plug-ins made for hyper-mcp (version 2 of its interface): messages to the client, an agent, whose call
@@ -38,15 +39,34 @@ const MAX_MESSAGE = 65_536
 
 const NAMESPACE = 'extism:host/user'
 
-/**
- * The host functions of the user with those of hyper-mcp. The user's take precedence.
- *
- * @param send - Called for each message and question, with the host of the caller if it is known.
- */
-export function withAgent(
-  users: HostFunctions | undefined,
-  send: (name: AgentMessage, text: string, host: object | null) => string | undefined,
-): HostFunctions {
+interface Operations {
+  readonly send: Operation<[name: string, text: string], string | undefined>
+}
+
+/** @param host - The host of the caller, if it is known here. */
+type SendToAgent = (name: AgentMessage, text: string, host: object | null) => string | undefined
+
+/** Messages of a guest to the client of its call, and questions with their answers. */
+export const agent = defineService<Operations, SendToAgent>({
+  name: 'agent',
+  imports: { [NAMESPACE]: [...MESSAGES, ...WITHOUT_EFFECT, ...QUESTIONS] },
+  operations: { send: ['text', 'text'] },
+  isOffered: ({ contract }) => contract === 'hyper-mcp',
+  open: () => openAgent,
+  clientOf:
+    ({ ask }) =>
+    (name, text) =>
+      ask.send(undefined, name, text),
+  serve: (send) => ({ functions: { [NAMESPACE]: agentFunctions(send) } }),
+})
+
+const openAgent: OpenDefinition<Operations, SendToAgent> = {
+  direct: sendToAgent,
+  run: (_operation, [name, text], { caller }) => sendToAgent(name, text, caller?.host),
+  forTrial: () => openAgent,
+}
+
+function agentFunctions(send: SendToAgent): Readonly<Record<string, HostFunction>> {
   const messages = MESSAGES.map((name): [string, HostFunction] => [
     name,
     (context: CallContext, at?: bigint) => {
@@ -65,8 +85,7 @@ export function withAgent(
       return answer === undefined ? refuse(name, context) : context.store(answer)
     },
   ])
-  const own = Object.fromEntries([...messages, ...silent, ...questions])
-  return { ...users, [NAMESPACE]: { ...own, ...users?.[NAMESPACE] } }
+  return Object.fromEntries([...messages, ...silent, ...questions])
 }
 
 /** @param at - undefined for a function without input. */

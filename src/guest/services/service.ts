@@ -1,0 +1,308 @@
+import type { RouteMeter } from '../../observe/metrics.ts'
+import type { Caller } from '../../observe/observe.ts'
+import { hostImports } from '../../plugin/host-imports.ts'
+import type { Plugin } from '../../plugin/plugin.ts'
+import { findHostFunction, type HostFunction, type HostFunctions } from '../host-functions.ts'
+import type { GuestHttp, RouteHttp } from '../outbound/guest-http.ts'
+import type { SharedStore } from '../store/shared-store.ts'
+import type { MaybePromise, StoreSync } from '../store/store.ts'
+import type { SharedVars, Vars } from '../vars.ts'
+
+/*
+ * A service is what the host offers to guests beyond Extism's own functions. It lives on the main thread. Guests on the event loop
+ * use it there; those of threads and processes ask for its operations over a link, and wait.
+ */
+
+/** What a service adds to the instances of a route. */
+export interface InstanceServices {
+  /** Host functions that guests may import. */
+  readonly functions?: HostFunctions | undefined
+  /** The outbound HTTP service. Default: all requests are refused. (`kernel`) */
+  readonly http?: GuestHttp
+  /** Variables shared by several instances. Default: each instance has its own. (`kernel`) */
+  readonly vars?: Vars
+  /** Called at the begin and the end of each call of an instance. */
+  readonly calls?: CallHooks
+}
+
+/** What a service does when a call of an instance begins and when it has ended without a failure. */
+export interface CallHooks {
+  begin(caller: Caller): void
+  end(caller: Caller): MaybePromise<unknown>
+}
+
+/** The options of a route that services depend on. */
+export interface ServiceOptions {
+  readonly kv: { readonly access: 'none' | 'read' | 'readwrite'; readonly namespace: string }
+  readonly vars: 'own' | 'shared'
+  readonly varMax: number
+  readonly outbound: object | undefined
+  readonly contract: unknown
+}
+
+/** The guests that may use services. */
+export interface ServiceUse {
+  readonly options: ServiceOptions
+  readonly plugin: Pick<Plugin, 'name' | 'digest'>
+  /** The functions that they import from the host, except those that the user's host functions override. */
+  readonly imports: readonly HostImport[]
+  /** The operations of the store that are synchronous. */
+  readonly storeSync: StoreSync
+}
+
+export interface HostImport {
+  readonly module: string
+  readonly name: string
+}
+
+/**
+ * @param users - The user's host functions.
+ * @param storeSync - See {@link ServiceUse}.
+ */
+export function serviceUse(
+  options: ServiceOptions,
+  plugin: Pick<Plugin, 'name' | 'digest' | 'imports' | 'linked'>,
+  users?: HostFunctions,
+  storeSync: StoreSync = 'all',
+): ServiceUse {
+  return { options, plugin, imports: importsFromHost(plugin, users), storeSync }
+}
+
+/** The functions that a plug-in imports from the host, except those that the user's host functions override. */
+export function importsFromHost(
+  plugin: Pick<Plugin, 'imports' | 'linked'>,
+  users: HostFunctions = {},
+): readonly HostImport[] {
+  return hostImports(plugin).filter(({ module, name }) => !findHostFunction(users, module, name))
+}
+
+/** What services share and use on the main thread. */
+export interface ServiceResources {
+  readonly store: SharedStore
+  readonly vars: SharedVars
+  /** undefined: no host is allowed. */
+  readonly http: RouteHttp | undefined
+  /** Counts the operations, if metrics are enabled. */
+  readonly meter: RouteMeter | undefined
+}
+
+/** A guest's request to a service, as plain data. */
+export interface ServiceRequest {
+  readonly service: string
+  readonly operation: string
+  readonly args: readonly unknown[]
+}
+
+/** The call whose guest asks. */
+export interface ServiceCall {
+  /** The caller of the running call; undefined while the guest starts. */
+  readonly caller: Caller | undefined
+  /** Whether a deadline ends the call. */
+  readonly hasDeadline: boolean
+  /** Aborted when the thread ends, as it does at the call's deadline. */
+  readonly signal: AbortSignal
+}
+
+/** Sends the requests of guests to the main thread. */
+export interface ServiceLink {
+  /** Blocks until the reply arrives. @throws Error with the message of the host if the operation failed. */
+  ask(service: GuestService, operation: string, args: readonly unknown[]): unknown
+
+  /** The same, but suspends the guest of a call until then. Default: guests cannot be suspended. */
+  askLater?(
+    caller: Caller,
+    service: GuestService,
+    operation: string,
+    args: readonly unknown[],
+  ): Promise<unknown>
+}
+
+/** A kind of argument: a process can send anything, and what it sends is checked. */
+export type ArgumentKind = 'text' | 'number' | 'bytes' | 'bytes?'
+
+/** A service for guests, as engines see it: they loop over all of them. */
+export interface GuestService {
+  readonly name: string
+  /** Its functions for guests, by namespace. */
+  readonly imports: Readonly<Record<string, readonly string[]>>
+  /** Whether the time until a reply counts toward the deadline of the call. */
+  readonly isCounted: boolean
+  /** Whether bytes change their owner with their whole buffer: those of arguments, and the `answer` of a reply. */
+  readonly movesBytes: boolean
+  /** Whether it has the operation, with these arguments. */
+  accepts(operation: string, args: readonly unknown[]): boolean
+  /** Whether an operation mostly waits for bytes to come or go. */
+  isPaced(operation: string): boolean
+  /** Whether the time limit of the call begins anew with this reply. */
+  startsAnew(operation: string, reply: unknown): boolean
+  /** Whether the options of a route allow it. */
+  isOffered(options: ServiceOptions): boolean
+  /** What guests on the event loop would have to wait for; undefined if nothing. */
+  waitsFor(use: ServiceUse): string | undefined
+  /** What Extism's SDK cannot do of it, if a route's guests use it. */
+  needsKernel(use: ServiceUse): string | undefined
+  /** Opens it for a route that it is offered to. @returns undefined if its guests do not use it. */
+  open(use: ServiceUse, resources: ServiceResources): Promise<OpenService | undefined>
+  /** What instances get that reach it over a link. */
+  connect(link: ServiceLink): InstanceServices
+}
+
+/** A service that is open for a route. */
+export interface OpenService {
+  readonly service: GuestService
+  /** What instances on the event loop get. undefined: they reach it over a link, too. */
+  readonly direct: InstanceServices | undefined
+  /** Runs an operation. @returns the reply or a promise of it; undefined if the service does not accept it. */
+  run(operation: string, args: readonly unknown[], call: ServiceCall): unknown
+  /** The same for a guest that is only started, to try it. @returns undefined if that one has none. */
+  forTrial(): Promise<OpenService | undefined>
+  close(): void
+}
+
+/**
+ * An operation as host functions ask for it.
+ *
+ * @param caller - Its guest is suspended until the reply comes, if the link can suspend guests. undefined: the guest's thread
+ * waits, as it does in any case while a guest starts.
+ */
+export type Operation<Args extends readonly unknown[], Reply> = (
+  caller: Caller | undefined,
+  ...args: Args
+) => Reply
+
+type OperationsOf<Ops> = { readonly [Name in keyof Ops]: Operation<never[], unknown> }
+
+type ArgsOf<Op> = Op extends (caller: Caller | undefined, ...args: infer Args) => unknown ? Args : never
+
+type KindsOf<Args extends readonly unknown[]> = { readonly [Index in keyof Args]-?: KindOf<Args[Index]> }
+
+type KindOf<Value> = [Value] extends [string]
+  ? 'text'
+  : [Value] extends [number]
+    ? 'number'
+    : [Value] extends [Uint8Array]
+      ? 'bytes'
+      : 'bytes?'
+
+/** Functions by namespace and name: those that a service lists as its imports. */
+export type FunctionsOf<Imports extends GuestService['imports']> = {
+  readonly [Namespace in keyof Imports]: Readonly<Record<Imports[Namespace][number], HostFunction>>
+}
+
+/** {@link ServiceLink} for the operations of one service. */
+export interface TypedLink<Ops> {
+  /** Whether guests are suspended until a reply comes. */
+  readonly suspends: boolean
+  readonly ask: Ops
+}
+
+/** {@link OpenService} with its types. */
+export interface OpenDefinition<Ops, Client> {
+  /** For guests on the event loop. Default: they reach it over a link. */
+  readonly direct?: Client
+  run(operation: keyof Ops, args: ArgsOf<Ops[keyof Ops]>, call: ServiceCall): unknown
+  /** Default: a guest that is only tried has none. */
+  forTrial?(): MaybePromise<OpenDefinition<Ops, Client>>
+  close?(): void
+}
+
+/** {@link GuestService} with its types. `Client` is how its host functions reach it. */
+export interface ServiceDefinition<Ops extends OperationsOf<Ops>, Client>
+  extends Pick<GuestService, 'name' | 'isOffered'>,
+    Partial<
+      Pick<GuestService, 'imports' | 'isCounted' | 'movesBytes' | 'startsAnew' | 'waitsFor' | 'needsKernel'>
+    > {
+  /** The operations, with the kinds of their arguments. */
+  readonly operations: { readonly [Name in keyof Ops]: KindsOf<ArgsOf<Ops[Name]>> }
+  readonly paced?: readonly (keyof Ops)[]
+  open(use: ServiceUse, resources: ServiceResources): MaybePromise<OpenDefinition<Ops, Client> | undefined>
+  clientOf(link: TypedLink<Ops>): Client
+  /** What instances get, whichever client they have. */
+  serve(client: Client): InstanceServices
+}
+
+/** Makes a service of its definition. */
+export function defineService<Ops extends OperationsOf<Ops>, Client>(
+  definition: ServiceDefinition<Ops, Client>,
+): GuestService {
+  const kindsOf = new Map<string, readonly ArgumentKind[]>(Object.entries(definition.operations))
+  const paced = new Set<unknown>(definition.paced)
+  const accepts = (operation: string, args: readonly unknown[]) => {
+    const kinds = kindsOf.get(operation)
+    return (
+      kinds !== undefined && args.length <= kinds.length && kinds.every((kind, at) => isOf(kind, args[at]))
+    )
+  }
+  const open = (opened: OpenDefinition<Ops, Client>): OpenService => ({
+    service,
+    direct: opened.direct && definition.serve(opened.direct),
+    run(operation, args, call) {
+      return accepts(operation, args)
+        ? opened.run(operation as keyof Ops, args as ArgsOf<Ops[keyof Ops]>, call)
+        : undefined
+    },
+    async forTrial() {
+      const trial = await opened.forTrial?.()
+      return trial && open(trial)
+    },
+    close: () => opened.close?.(),
+  })
+  const service: GuestService = {
+    name: definition.name,
+    imports: definition.imports ?? {},
+    isCounted: definition.isCounted ?? true,
+    movesBytes: definition.movesBytes ?? false,
+    accepts,
+    isPaced: (operation) => paced.has(operation),
+    startsAnew: definition.startsAnew ?? (() => false),
+    isOffered: definition.isOffered,
+    waitsFor: definition.waitsFor ?? (() => undefined),
+    needsKernel: definition.needsKernel ?? (() => undefined),
+    async open(use, resources) {
+      const opened = await definition.open(use, resources)
+      return opened && open(opened)
+    },
+    connect(link) {
+      const asking = [...kindsOf.keys()].map((operation) => {
+        const ask: Operation<unknown[], unknown> = (caller, ...args) =>
+          caller && link.askLater
+            ? link.askLater(caller, service, operation, args)
+            : link.ask(service, operation, args)
+        return [operation, ask]
+      })
+      const suspends = link.askLater !== undefined
+      return definition.serve(definition.clientOf({ suspends, ask: Object.fromEntries(asking) }))
+    },
+  }
+  return service
+}
+
+function isOf(kind: ArgumentKind, value: unknown): boolean {
+  switch (kind) {
+    case 'text':
+      return typeof value === 'string'
+    case 'number':
+      return typeof value === 'number'
+    case 'bytes':
+      return value instanceof Uint8Array
+    case 'bytes?':
+      return value === undefined || value instanceof Uint8Array
+  }
+}
+
+/** The names of a service's functions that guests import. */
+export function importsOf(
+  service: Pick<GuestService, 'imports'>,
+  { imports }: Pick<ServiceUse, 'imports'>,
+): readonly string[] {
+  return imports.filter(({ module, name }) => providesImport(service, module, name)).map(({ name }) => name)
+}
+
+/** Whether a service has a host function of this name. */
+export function providesImport(
+  { imports }: Pick<GuestService, 'imports'>,
+  namespace: string,
+  name: string,
+): boolean {
+  return Object.hasOwn(imports, namespace) && imports[namespace]?.includes(name) === true
+}

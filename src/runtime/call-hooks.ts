@@ -1,0 +1,51 @@
+import type { CallHooks } from '../guest/services/service.ts'
+import { after } from '../guest/streams/after.ts'
+import type { Caller } from '../observe/observe.ts'
+import type { CopiedBytes } from '../platform/pieces.ts'
+import type { Instance, Runtime } from './runtime.ts'
+
+/** A runtime whose instances run hooks at the begin and the end of each call. Without hooks it is the same runtime. */
+export function withCallHooks(runtime: Runtime, all: readonly CallHooks[]): Runtime {
+  return all.reduce(
+    ({ name, open }, hooks) => ({
+      name,
+      open: (plugin, settings) =>
+        after(open(plugin, settings), (instance) => new HookedInstance(instance, hooks)),
+    }),
+    runtime,
+  )
+}
+
+class HookedInstance implements Instance {
+  readonly #instance: Instance
+  readonly #hooks: CallHooks
+
+  constructor(instance: Instance, hooks: CallHooks) {
+    this.#instance = instance
+    this.#hooks = hooks
+  }
+
+  get memoryBytes(): number {
+    return this.#instance.memoryBytes
+  }
+
+  get kernelBytes(): number {
+    return this.#instance.kernelBytes
+  }
+
+  get hasExited(): boolean {
+    return this.#instance.hasExited
+  }
+
+  /** After a failure a call does not end: its answer is broken. */
+  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
+    this.#hooks.begin(caller)
+    return after(this.#instance.call(exportName, input, caller), (output) =>
+      after(this.#hooks.end(caller), () => output),
+    )
+  }
+
+  close(): Promise<void> {
+    return this.#instance.close()
+  }
+}
