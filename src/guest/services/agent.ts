@@ -1,6 +1,6 @@
 import type { CallContext } from '../call-context.ts'
 import type { HostFunction } from '../host-functions.ts'
-import { defineService, type OpenDefinition, type Operation } from './service.ts'
+import { defineService, type OpenDefinition, type Operation } from './define-service.ts'
 
 /*
  * The host functions of plug-ins made for hyper-mcp (version 2 of its interface): messages to the client, an agent, whose call

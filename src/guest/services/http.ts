@@ -1,7 +1,7 @@
 import { EXTISM_ENV } from '../../plugin/host-imports.ts'
 import { type GuestHttp, HTTP_REQUEST, type HttpResponse } from '../outbound/guest-http.ts'
 import type { MaybePromise } from '../store/store.ts'
-import { defineService, type Operation } from './service.ts'
+import { defineService, type Operation } from './define-service.ts'
 
 interface Operations {
   readonly send: Operation<[request: Uint8Array, body: Uint8Array], MaybePromise<HttpResponse>>

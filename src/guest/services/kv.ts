@@ -15,14 +15,8 @@ import {
   syncWith,
 } from '../store/kv.ts'
 import type { MaybePromise, StoreSync } from '../store/store.ts'
-import {
-  defineService,
-  type FunctionsOf,
-  type GuestService,
-  importsOf,
-  type OpenDefinition,
-  type Operation,
-} from './service.ts'
+import { defineService, type FunctionsOf, type OpenDefinition, type Operation } from './define-service.ts'
+import { type GuestService, importsOf } from './service.ts'
 
 type Operations = {
   readonly [Name in KvOperation]: Operation<

@@ -9,13 +9,8 @@ import {
 import { requestFunctions } from '../streams/request-functions.ts'
 import { exchangeFunctions } from '../streams/stream-functions.ts'
 import { EXCHANGE_FUNCTIONS, importsExchange, REQUEST_FUNCTIONS, STREAMS } from '../streams/stream-imports.ts'
-import {
-  defineService,
-  type GuestService,
-  importsOf,
-  type OpenDefinition,
-  type Operation,
-} from './service.ts'
+import { defineService, type OpenDefinition, type Operation } from './define-service.ts'
+import { type GuestService, importsOf } from './service.ts'
 
 /** `written`: bytes of the answer that are sent before. */
 type Operations = {

@@ -1,5 +1,5 @@
 import { type Vars, VarsFull } from '../vars.ts'
-import { defineService, type Operation } from './service.ts'
+import { defineService, type Operation } from './define-service.ts'
 
 interface Operations {
   readonly get: Operation<[name: string], Uint8Array | undefined>
