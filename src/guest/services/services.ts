@@ -141,7 +141,8 @@ function combine(
       if (found) functions = { ...functions, [module]: { ...functions?.[module], [name]: found } }
     }
   }
-  const { http, vars } = parts.reduce<InstanceServices>((all, part) => ({ ...all, ...part }), {})
+  const http = parts.find((part) => part.http)?.http
+  const vars = parts.find((part) => part.vars)?.vars
   return {
     settings: { functions, ...(http && { http }), ...(vars && { vars }) },
     calls: parts.flatMap(({ calls }) => calls ?? []),
