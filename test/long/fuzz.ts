@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,6 +22,9 @@ const CPU_MINUTES = 10
 
 /** A child that has tried no further input for so long hangs. */
 const SILENCE_MS = 60_000
+
+/** A child may load its modules for so long, which is much on a busy machine only. */
+const LOAD_MS = 600_000
 
 interface Result extends FuzzReport {
   readonly target: string
@@ -61,13 +64,15 @@ async function fuzz(target: string, cpuSeconds: number): Promise<Result> {
   const task: FuzzTask = { target, seed, cpuSeconds, inputPath }
   const child = fork(fileURLToPath(new URL('fuzz-child.ts', import.meta.url)), [JSON.stringify(task)])
   let report: FuzzReport = { tried: 0, results: 0, kept: 0, cpuSeconds: 0 }
-  const silence = setTimeout(() => child.kill('SIGKILL'), SILENCE_MS)
+  let silence = setTimeout(() => child.kill('SIGKILL'), LOAD_MS)
   child.on('message', (message) => {
     report = message as FuzzReport
-    silence.refresh()
+    clearTimeout(silence)
+    silence = setTimeout(() => child.kill('SIGKILL'), SILENCE_MS)
   })
   const [code, signal] = await once(child, 'exit')
   clearTimeout(silence)
+  if (!existsSync(inputPath)) throw new Error(`${target} ended with ${signal ?? code} before its first input`)
   const failed = code === 0 ? undefined : keepFailure(target, readInput(inputPath))
   console.log(`${target}: ${report.tried} inputs, ${report.results} results, ${report.kept} kept`)
   if (failed !== undefined) console.log(`${target} failed (${signal ?? `exit code ${code}`}): ${failed}`)
