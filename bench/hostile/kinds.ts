@@ -170,6 +170,45 @@ export const KINDS: readonly Kind[] = [
   },
   { name: 'infinite loop', what: 'never returns', bytes: () => single([NONE, LOOP, VOID, BR, 0, END, OK]) },
   {
+    name: 'memory.fill',
+    what: 'fills 62 MiB of memory without end: V8 seldom looks whether it is to end such a loop',
+    bytes: () =>
+      single([NONE, LOOP, VOID, OK, 0x41, 1, 0x41, signed(65_536_000), 0xfc, 11, 0, BR, 0, END, OK], {
+        memories: [[0, leb(1_000)]],
+      }),
+  },
+  {
+    name: 'memory.copy',
+    what: 'moves 62 MiB of memory by a byte without end',
+    bytes: () =>
+      single([NONE, LOOP, VOID, OK, 0x41, 1, 0x41, signed(65_535_999), 0xfc, 10, 0, 0, BR, 0, END, OK], {
+        memories: [[0, leb(1_000)]],
+      }),
+  },
+  {
+    name: 'table.fill',
+    what: 'fills a table of 100,000 entries without end',
+    bytes: () =>
+      single([NONE, LOOP, VOID, OK, 0xd0, 0x70, 0x41, signed(100_000), 0xfc, 17, 0, BR, 0, END, OK], {
+        tables: [[0x70, 0, leb(100_000)]],
+      }),
+  },
+  {
+    name: 'calls that are optimised',
+    what: 'a loop that V8 optimises, in a function with 100,000 calls: the compiler takes CPU time and memory for them',
+    bytes: () => {
+      const turn = [0x20, 0, 0x41, 1, 0x6a, 0x22, 0, 0x41, signed(50_000_000), 0x49, BR_IF, 0]
+      const dead = [0x20, 0, 0x45, IF, VOID, times(100_000, 0x10, 1), END]
+      return buildModule({
+        types: [PLAIN, functionType([], [])],
+        functions: [0, 1],
+        exports: [exported('run', 0)],
+        code: [[[1, 1, I32], LOOP, VOID, turn, END, dead, OK], [NONE]],
+      })
+    },
+    ways: ['called'],
+  },
+  {
     name: 'memory growth',
     what: 'grows its memory to the limit, writes to each page, and traps',
     bytes: () => {
@@ -235,6 +274,25 @@ export const KINDS: readonly Kind[] = [
       return talker(`{"header":{${headers.join()}},"code":200,"body":""}`, 'output_set')
     },
     route: { contract: 'simplism' },
+    ways: ['called'],
+  },
+  {
+    name: 'giant answer',
+    what: 'answers with 256 MiB',
+    bytes: () => {
+      const env = name('extism:host/env')
+      const long = [0x42, signed(268_435_456)]
+      return buildModule({
+        types: [PLAIN, functionType([I64], [I64]), functionType([I64, I64], [])],
+        imports: [
+          [env, name('alloc'), 0, 1],
+          [env, name('output_set'), 0, 2],
+        ],
+        functions: [0],
+        exports: [exported('run', 2)],
+        code: [[NONE, long, 0x10, 0, long, 0x10, 1, OK]],
+      })
+    },
     ways: ['called'],
   },
   {
