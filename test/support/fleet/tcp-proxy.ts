@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Stands between a client and a server, and breaks what is between them. */
 export interface TcpProxy {
@@ -8,19 +9,26 @@ export interface TcpProxy {
   cut(): void
   /** Keeps all connections open and accepts new ones, but transmits nothing. */
   silence(): void
+  /** Transmits everything late. */
+  delay(): void
+  /** Ends all connections in the direction to the client only, and new ones. */
+  halfClose(): void
   /** Transmits again, also what was held back. */
   heal(): void
   close(): Promise<void>
 }
 
+/** How late each piece is. */
+const DELAY_MS = 700
+
 /** @param target - The port of the server, on this machine. */
 export async function openProxy(target: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>()
   const waiting = new Set<Socket>()
-  let state: 'open' | 'cut' | 'silent' = 'open'
+  let state: 'open' | 'cut' | 'silent' | 'late' | 'half' = 'open'
 
   const join = (client: Socket) => {
-    const server = connect(target, '127.0.0.1')
+    const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true })
     for (const [one, other] of [
       [client, server],
       [server, client],
@@ -32,14 +40,23 @@ export async function openProxy(target: number): Promise<TcpProxy> {
         sockets.delete(one)
         other.destroy()
       })
-      one.on('data', (chunk) => other.write(chunk))
+      let order = Promise.resolve()
+      const pass = (then: () => void) => {
+        order = order.then(() => (state === 'late' ? sleep(DELAY_MS) : undefined)).then(then)
+      }
+      one.on('data', (chunk) => pass(() => other.writable && other.write(chunk)))
+      one.on('end', () => pass(() => other.end()))
       if (state === 'silent') one.pause()
     }
+    if (state === 'half') client.end()
   }
-  const listener = createServer((client) => {
+  const clients = new Set<Socket>()
+  const listener = createServer({ allowHalfOpen: true }, (client) => {
     client.on('error', () => undefined)
+    clients.add(client)
+    client.once('close', () => clients.delete(client))
     if (state === 'cut') client.resetAndDestroy()
-    else if (state === 'open') join(client)
+    else if (state !== 'silent') join(client)
     else {
       waiting.add(client)
       client.once('close', () => waiting.delete(client))
@@ -60,6 +77,13 @@ export async function openProxy(target: number): Promise<TcpProxy> {
     silence() {
       state = 'silent'
       for (const socket of sockets) socket.pause()
+    },
+    delay() {
+      state = 'late'
+    },
+    halfClose() {
+      state = 'half'
+      for (const client of clients) client.end()
     },
     heal() {
       state = 'open'

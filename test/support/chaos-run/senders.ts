@@ -1,0 +1,166 @@
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { type ClientHttp2Session, connect } from 'node:http2'
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
+import type { Socket } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+
+/** Where a server listens. */
+export interface Target {
+  readonly host: string
+  readonly port?: number
+  readonly socketPath?: string
+  readonly isTls: boolean
+}
+
+export interface Reply {
+  readonly status: number
+  readonly body: string
+  readonly type: string
+}
+
+/** Sends requests over one connection, one after another; opens the next one when it has ended. */
+export interface Sender {
+  send(path: string, body: Body, headers?: Record<string, string>): Promise<Reply>
+  close(): void
+}
+
+/** A body, or its pieces as they come. */
+export type Body = string | AsyncIterable<string>
+
+/** The connection ended before the answer did. */
+export class LostError extends Error {
+  readonly port: number | undefined
+  readonly at = Date.now()
+  /** What had come of the body. */
+  readonly part: string
+
+  constructor(reason: string, port: number | undefined, part = '') {
+    super(reason)
+    this.port = port
+    this.part = part
+  }
+}
+
+/** The server has announced that it does not handle the request: it may be sent again. */
+export class MovedError extends Error {}
+
+/** No answer for so long. */
+export class HangError extends Error {}
+
+/** Far beyond every limit of the server, and every fault. */
+const HANG_MS = 180_000
+
+export function openHttp1(target: Target): Sender {
+  const options = { keepAlive: true, maxSockets: 1, rejectUnauthorized: false }
+  const agent = target.isTls ? new TlsAgent(options) : new Agent(options)
+  return {
+    send: (path, body, headers) => inTime(sendHttp1(target, agent, path, body, headers)),
+    close: () => agent.destroy(),
+  }
+}
+
+async function sendHttp1(
+  { host, port, socketPath, isTls }: Target,
+  agent: Agent,
+  path: string,
+  body: Body,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  let own: number | undefined
+  const place = socketPath === undefined ? { host, port } : { socketPath }
+  const outgoing = (isTls ? tlsRequest : request)({ ...place, agent, path, headers, method: 'POST' })
+  outgoing.on('socket', (socket: Socket) => {
+    own = socket.localPort
+    if (!socket.connecting) return
+    socket.once('connect', () => {
+      own = socket.localPort
+    })
+  })
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once('response', resolve)
+    outgoing.on('error', (error) => reject(new LostError(String(error), own)))
+    outgoing.once('close', () => reject(new LostError('closed', own)))
+  })
+  answer.catch(() => undefined)
+  if (typeof body === 'string') outgoing.end(body)
+  else void write(body, outgoing)
+  const incoming = await answer
+  let text = ''
+  incoming.setEncoding('utf8')
+  try {
+    for await (const piece of incoming) text += piece
+  } catch (error) {
+    throw new LostError(String(error), own, text)
+  }
+  return { status: incoming.statusCode ?? 0, body: text, type: incoming.headers['content-type'] ?? '' }
+}
+
+async function write(body: AsyncIterable<string>, to: ReturnType<typeof request>): Promise<void> {
+  for await (const piece of body) {
+    if (to.destroyed) return
+    to.write(piece)
+  }
+  to.end()
+}
+
+/** Over HTTP/2, several at a time. */
+export function openHttp2({ host, port }: Target): Sender {
+  let session: ClientHttp2Session | undefined
+  const send = async (path: string, body: Body, headers: Record<string, string> = {}): Promise<Reply> => {
+    if (!session || session.closed || session.destroyed) {
+      session = connect(`https://${host}:${port}`, { rejectUnauthorized: false })
+      session.on('error', () => undefined)
+    }
+    const used = session
+    let own = used.socket?.localPort
+    if (used.connecting)
+      used.once('connect', () => {
+        own = used.socket?.localPort
+      })
+    const stream = used.request({ ':method': 'POST', ':path': path, ...headers })
+    const head = new Promise<Record<string, unknown>>((resolve, reject) => {
+      stream.once('response', resolve)
+      stream.on('error', (error) => reject(endOf(error, stream.rstCode, own)))
+      stream.once('close', () => reject(endOf(new Error('closed'), stream.rstCode, own)))
+    })
+    head.catch(() => undefined)
+    stream.end(typeof body === 'string' ? body : undefined)
+    const received = await head
+    try {
+      const bytes = await buffer(stream)
+      if (stream.rstCode || stream.aborted) throw new Error(`reset: ${stream.rstCode}`)
+      const length = Number(received['content-length'] ?? bytes.length)
+      if (bytes.length !== length) throw new Error(`${bytes.length} of ${length} bytes, ${used.destroyed}`)
+      return {
+        status: Number(received[':status']),
+        body: String(bytes),
+        type: String(received['content-type'] ?? ''),
+      }
+    } catch (error) {
+      throw new LostError(String(error), own)
+    }
+  }
+  return {
+    send: (path, body, headers) => inTime(send(path, body, headers)),
+    close: () => session?.destroy(),
+  }
+}
+
+const REFUSED_STREAM = 7
+
+function endOf(error: Error & { readonly code?: string }, rstCode: number | undefined, port?: number): Error {
+  const isMoved = rstCode === REFUSED_STREAM || error.code === 'ERR_HTTP2_GOAWAY_SESSION'
+  return isMoved ? new MovedError(String(error)) : new LostError(`${error} ${rstCode ?? ''}`, port)
+}
+
+async function inTime<Value>(promise: Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new HangError('no answer')), HANG_MS)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
