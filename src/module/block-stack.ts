@@ -22,6 +22,22 @@ export class BlockStack {
   joins = 0
   loopJoins = 0
   loopBytes = 0
+  /** Squares of the numbers of branches to loops. */
+  backBranches = 0
+  /** Squares of the numbers of clauses that catch, for each block. */
+  handlers = 0
+  /** Instructions that may branch to a catching block. */
+  throwing = 0
+  /** Locals that may have changed before them, since the outermost catching block began. */
+  thrown = 0
+
+  /* The last join, which is the end of a block to which branches lead. */
+  /** Where its block begins. */
+  joinStart = 0
+  /** Where its block ends; 0: there is none since the last condition. */
+  joinEnd = 0
+  /** Whether its block has results. */
+  joinsResults = false
 
   #reader: ByteReader
   /** Number of locals, including parameters. */
@@ -32,6 +48,8 @@ export class BlockStack {
   #isUnreachable = false
   /** Number of open blocks that catch. */
   #tries = 0
+  /** Number of local sets before the outermost of them. */
+  #setsBeforeTry = 0
 
   /* One entry for each open block. */
   /** One of {@link OPENED_BY}, with {@link IN_UNREACHABLE}. */
@@ -45,6 +63,8 @@ export class BlockStack {
   #setsBefore = new Int32Array(FIRST_BLOCKS)
   /** Number of branches to its label. */
   #branches = new Int32Array(FIRST_BLOCKS)
+  /** Number of its clauses that catch. */
+  #handlers = new Int32Array(FIRST_BLOCKS)
 
   /** @param reader - Fails if a function is not valid. */
   constructor(reader: ByteReader) {
@@ -57,6 +77,7 @@ export class BlockStack {
     this.#locals = locals
     this.depth = this.height = this.sets = this.#base = this.#tries = 0
     this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
+    this.backBranches = this.handlers = this.throwing = this.thrown = this.joinStart = this.joinEnd = 0
     this.#isUnreachable = false
     this.open(OPENED_BY.function, 0, results)
   }
@@ -96,7 +117,10 @@ export class BlockStack {
 
   /** An instruction that can throw may branch to a catching block. */
   mayThrow(): void {
-    if (this.#tries > 0) this.place()
+    if (this.#tries === 0) return
+    this.place()
+    this.throwing++
+    this.thrown += Math.min(this.#locals, this.sets - this.#setsBeforeTry)
   }
 
   open(openedBy: number, params: number, results: number): void {
@@ -112,7 +136,10 @@ export class BlockStack {
     this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
     this.depth++
     if (this.depth > this.nesting) this.nesting = this.depth
-    if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries++
+    this.#handlers[depth] = 0
+    if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) {
+      if (this.#tries++ === 0) this.#setsBeforeTry = this.sets
+    }
     this.#isUnreachable = false // the stack is valid again in this block
     this.#base = this.height
     this.push(params)
@@ -129,6 +156,14 @@ export class BlockStack {
     this.push(values)
   }
 
+  /** The innermost block has one more clause that catches: the squares of n numbers are 1 + 3 + 5 and so on. */
+  handle(): void {
+    const top = this.depth - 1
+    const before = this.#handlers[top] ?? 0
+    this.handlers += 2 * before + 1
+    this.#handlers[top] = before + 1
+  }
+
   close(): void {
     this.#finish()
     const top = this.depth - 1
@@ -140,8 +175,15 @@ export class BlockStack {
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries--
     if (branches > 0 || isLoop) {
       const changed = Math.min(this.#locals, this.sets - (this.#setsBefore[top] ?? 0))
-      if (isLoop) this.loopJoins += (branches + 1) * (changed + (this.#params[top] ?? 0))
-      else this.joins += (branches + 1) * (changed + results)
+      if (isLoop) {
+        this.loopJoins += (branches + 1) * (changed + (this.#params[top] ?? 0))
+        this.backBranches += branches * branches
+      } else {
+        this.joins += (branches + 1) * (changed + results)
+        this.joinStart = this.#starts[top] ?? 0
+        this.joinEnd = this.#reader.at
+        this.joinsResults = results > 0
+      }
     }
     this.#isUnreachable = ((this.#openedBy[top] ?? 0) & IN_UNREACHABLE) !== 0
     this.depth = top
@@ -175,6 +217,7 @@ export class BlockStack {
     this.#starts = doubled(this.#starts)
     this.#setsBefore = doubled(this.#setsBefore)
     this.#branches = doubled(this.#branches)
+    this.#handlers = doubled(this.#handlers)
   }
 }
 

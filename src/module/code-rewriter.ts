@@ -178,7 +178,11 @@ class BodyRewriter {
     this.#bodyReader.read(reader, locals, types.results(functions[index] ?? -1))
     // Values passed to and from calls are unchanged.
     const { callValues } = this.#bodyReader
-    this.#bodyReader.count(this.#counter, where, { work: bodies.work[place] ?? 0, callValues })
+    this.#bodyReader.count(this.#counter, where, {
+      work: bodies.work[place] ?? 0,
+      optimisingBytes: bodies.optimisingBytes[place] ?? 0,
+      callValues,
+    })
   }
 }
 

@@ -2,6 +2,7 @@ import { BlockStack, OPENED_BY } from './block-stack.ts'
 import type { ByteReader } from './bytes.ts'
 import {
   ACTION,
+  CODE,
   codeOf,
   DO,
   FIRST_PREFIX,
@@ -15,6 +16,7 @@ import {
   skipImmediates,
 } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
+import { OPTIMISING, OPTIMISING_BYTES } from './optimising-cost.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
@@ -40,6 +42,8 @@ export interface BodyFigures {
   readonly walk: number
   /** Lengths of all loops, each including its inner loops. */
   readonly loopBytes: number
+  /** Memory of the optimising compiler, estimated. */
+  readonly optimisingBytes: number
   /** Marks of its instructions: bits of `MARK`. */
   readonly marks: number
 }
@@ -63,6 +67,18 @@ export class BodyReader implements BodyFigures {
   marks = 0
   readonly #context: BodyContext
   readonly #blocks: BlockStack
+  /** Where each local was set last. */
+  #lastSets = new Uint32Array(FIRST_LOCALS)
+  /** Where each local was a condition last. */
+  #lastConditions = new Uint32Array(FIRST_LOCALS)
+  /** What instructions and calls take of the estimated memory. */
+  #optimisingBytes = 0
+  /** Number of conditions that are joined values, since the last that is not. */
+  #joinedRun = 0
+  /** Squares of the lengths of all such runs. */
+  #joinedConditions = 0
+  /** Number of conditions that are locals which were conditions before, with the same value. */
+  #repeatedConditions = 0
 
   constructor(context: BodyContext, reader: ByteReader) {
     this.#context = context
@@ -93,13 +109,29 @@ export class BodyReader implements BodyFigures {
     return this.#blocks.loopBytes
   }
 
+  get optimisingBytes(): number {
+    const { work, joins, loopJoins, throwing, thrown, backBranches, handlers } = this.#blocks
+    return (
+      this.#optimisingBytes +
+      work * OPTIMISING.place +
+      joins * OPTIMISING.join +
+      loopJoins * OPTIMISING.loopJoin +
+      throwing * OPTIMISING.throwing +
+      thrown * OPTIMISING.thrown +
+      backBranches * OPTIMISING.backBranches +
+      handlers * OPTIMISING.handlers +
+      this.#joinedConditions * OPTIMISING.joinedConditions +
+      this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions
+    )
+  }
+
   /**
    * Adds the figures of the last function to the sums.
    *
    * @param before - Figures of the same function that the sums contain already, if it was rewritten. Default: none.
    * @throws {@link PluginTooComplexError} if it exceeds a limit.
    */
-  count(counter: FigureCounter, where: string, before = { work: 0, callValues: 0 }): void {
+  count(counter: FigureCounter, where: string, before = NONE): void {
     counter.found('nesting', this.nesting, where)
     counter.found('stackValues', this.stackValues, where)
     counter.found('branchTargets', this.branchTargets, where)
@@ -111,6 +143,8 @@ export class BodyReader implements BodyFigures {
     counter.found('joins', this.joins, where)
     counter.found('loopJoins', this.loopJoins, where)
     counter.found('walk', this.walk, where)
+    counter.found('optimisingBytes', this.optimisingBytes, where)
+    counter.count('allOptimisingBytes', this.optimisingBytes - before.optimisingBytes, 'the module')
   }
 
   /**
@@ -126,24 +160,42 @@ export class BodyReader implements BodyFigures {
     const { types, functions, imported, tags } = this.#context
     let walk = 0
     let marks = 0
-    this.branchTargets = this.callValues = this.marks = 0
+    let bytes = 0
+    /** The local that the last instructions put on the stack, and where they end. */
+    let local = 0
+    let localEnd = -1
+    this.branchTargets = this.callValues = this.marks = this.#optimisingBytes = 0
+    this.#joinedRun = this.#joinedConditions = this.#repeatedConditions = 0
+    this.#forgetLocals(locals)
+    const lastSets = this.#lastSets
     blocks.begin(reader, locals, results)
     while (blocks.depth > 0) {
+      const start = reader.at
       let code = reader.byte()
       if (code >= FIRST_PREFIX) code = codeOf(code, reader.u32())
       walk += locals + blocks.height
       marks |= MARKS[code] ?? 0
+      bytes += OPTIMISING_BYTES[code] ?? 0
       const pops = POPS[code] ?? 0
       if (pops > 0) blocks.pop(pops)
       switch (ACTION[code]) {
         case DO.nothing:
+          if (code === CODE.equalZero || code === CODE.nop) {
+            if (localEnd === start) localEnd = reader.at
+            if (blocks.joinEnd === start) blocks.joinEnd = reader.at
+          }
           break
         case DO.number:
-          reader.skipNumber()
+          if (code === CODE.localGet) {
+            local = reader.u32()
+            localEnd = reader.at
+          } else reader.skipNumber()
           break
         case DO.set:
           blocks.sets++
-          reader.skipNumber()
+          local = reader.u32()
+          localEnd = reader.at
+          lastSets[local] = start
           break
         case DO.access:
           skipAccess(reader)
@@ -158,6 +210,7 @@ export class BodyReader implements BodyFigures {
           this.#open(reader, OPENED_BY.loop)
           break
         case DO.if:
+          this.#branchOn(localEnd === start ? local : undefined, start)
           this.#open(reader, OPENED_BY.if)
           break
         case DO.else:
@@ -170,6 +223,7 @@ export class BodyReader implements BodyFigures {
           blocks.stop()
           break
         case DO.branchIf:
+          this.#branchOn(localEnd === start ? local : undefined, start)
           blocks.branch(reader.u32())
           blocks.place()
           break
@@ -177,6 +231,7 @@ export class BodyReader implements BodyFigures {
           const targets = reader.u32()
           for (let left = targets; left >= 0; left--) blocks.branch(reader.u32())
           if (targets > this.branchTargets) this.branchTargets = targets
+          bytes += targets * OPTIMISING.target
           blocks.place(targets + 1)
           blocks.stop()
           break
@@ -187,7 +242,10 @@ export class BodyReader implements BodyFigures {
           break
         case DO.call: {
           const index = reader.u32()
-          if (index < imported) marks |= MARK.callsImport
+          if (index < imported) {
+            marks |= MARK.callsImport
+            bytes += OPTIMISING.imported
+          }
           this.#call(reader, functions[index] ?? -1, false)
           break
         }
@@ -227,6 +285,7 @@ export class BodyReader implements BodyFigures {
           break
         case DO.catch: {
           this.#endTry(reader)
+          blocks.handle()
           const type = tags[reader.u32()] ?? -1
           if (!types.isFunction(type)) reader.fail('it catches a missing tag')
           blocks.reopen(OPENED_BY.catch, types.params(type))
@@ -292,7 +351,40 @@ export class BodyReader implements BodyFigures {
     }
     if (!reader.done) reader.fail('a function continues after its end')
     this.walk = walk
+    this.#optimisingBytes += bytes
     this.marks |= marks
+  }
+
+  #forgetLocals(count: number): void {
+    if (count > this.#lastSets.length) {
+      this.#lastSets = new Uint32Array(2 * count)
+      this.#lastConditions = new Uint32Array(2 * count)
+    } else {
+      this.#lastSets.fill(0, 0, count)
+      this.#lastConditions.fill(0, 0, count)
+    }
+  }
+
+  /**
+   * Counts a condition.
+   *
+   * @param local - The local that is the condition; undefined if it is another value.
+   * @param at - Where it is.
+   */
+  #branchOn(local: number | undefined, at: number): void {
+    const blocks = this.#blocks
+    const setAt = local === undefined ? 0 : (this.#lastSets[local] ?? 0)
+    const isJoined =
+      blocks.joinEnd > 0 &&
+      (local === undefined
+        ? blocks.joinsResults && at === blocks.joinEnd
+        : setAt >= blocks.joinStart && (blocks.joinsResults || setAt < blocks.joinEnd))
+    blocks.joinEnd = 0
+    this.#joinedRun = isJoined ? this.#joinedRun + 1 : 0
+    if (isJoined) this.#joinedConditions += 2 * this.#joinedRun - 1
+    if (local === undefined) return
+    if ((this.#lastConditions[local] ?? 0) > setAt) this.#repeatedConditions++
+    this.#lastConditions[local] = at
   }
 
   #open(reader: ByteReader, openedBy: number): void {
@@ -317,7 +409,10 @@ export class BodyReader implements BodyFigures {
     const { types } = this.#context
     if (!types.isFunction(type)) reader.fail('it calls a type that is not a function')
     const [params, results] = [types.params(type), types.results(type)]
-    this.callValues += params + results
+    const values = params + results
+    this.callValues += values
+    this.#optimisingBytes +=
+      values * OPTIMISING.callValue + Math.max(0, values - OPTIMISING.registers) * OPTIMISING.stackValue
     this.#blocks.mayThrow()
     this.#blocks.pop(params)
     if (isLast) this.#blocks.stop()
@@ -336,6 +431,7 @@ export class BodyReader implements BodyFigures {
     this.#open(reader, OPENED_BY.tryTable)
     const handlers = reader.u32()
     for (let left = handlers; left > 0; left--) {
+      blocks.handle()
       if (readHandlerKind(reader) < 2) reader.u32()
       blocks.branch(reader.u32() + 1) // counted from outside of the block
     }
@@ -345,4 +441,13 @@ export class BodyReader implements BodyFigures {
 
 function heapMark(reader: ByteReader): number {
   return readHeapType(reader).kind === 'collected' ? MARK.collected : 0
+}
+
+/** Most functions have fewer. */
+const FIRST_LOCALS = 256
+
+const NONE: Pick<BodyFigures, 'work' | 'callValues' | 'optimisingBytes'> = {
+  work: 0,
+  callValues: 0,
+  optimisingBytes: 0,
 }

@@ -80,6 +80,7 @@ export function readCode(reader: ByteReader): number {
 /** Instructions that are searched for, or written. */
 export const CODE = {
   unreachable: 0x00,
+  nop: 0x01,
   block: 0x02,
   if: 0x04,
   else: 0x05,
@@ -92,6 +93,7 @@ export const CODE = {
   localTee: 0x22,
   globalGet: 0x23,
   globalSet: 0x24,
+  tableGet: 0x25,
   tableSet: 0x26,
   load64: 0x29,
   firstStore: 0x36,
@@ -100,6 +102,7 @@ export const CODE = {
   memoryGrow: 0x40,
   constant: 0x41,
   constant64: 0x42,
+  equalZero: 0x45,
   equal: 0x46,
   equal64: 0x51,
   lessUnsigned: 0x49,
@@ -107,6 +110,7 @@ export const CODE = {
   add: 0x6a,
   subtract: 0x6b,
   add64: 0x7c,
+  functionReference: 0xd2,
   memoryInit: 0x208,
   dataDrop: 0x209,
   memoryCopy: 0x20a,
@@ -161,7 +165,8 @@ export const MARK = {
 
 type TableRow = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]
 
-const range = (first: number, last = first): number[] =>
+/** All codes between two. */
+export const range = (first: number, last = first): number[] =>
   Array.from({ length: last - first + 1 }, (_, place) => first + place)
 
 function define(base: number, rows: readonly TableRow[]): void {

@@ -63,6 +63,12 @@ export const MODULE_LIMITS = {
     seen: 3_957_033,
     what: 'values handed to and from calls, in all its functions',
   },
+  /** V8 optimises functions that are called often, one of a module at a time: 4 s for each 1,000,000,000. */
+  allOptimisingBytes: {
+    limit: 40_000_000_000,
+    seen: 24_320_000_000,
+    what: 'bytes of memory to optimise all its functions, one after another (estimated)',
+  },
 
   /* Per item. */
   /** Parameters and results, or fields. V8 places each of them at a call. */
@@ -91,6 +97,12 @@ export const MODULE_LIMITS = {
   loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches bring to the starts of loops' },
   /** V8 reads an inner loop once per enclosing loop. It optimises for 0.2 s. */
   loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of loops in one another' },
+  /** Bytes of memory that V8's optimising compiler takes, estimated by `optimising-cost.ts`. It optimises for 9 s. */
+  optimisingBytes: {
+    limit: 490_000_000,
+    seen: 482_000_000,
+    what: 'bytes of memory to be optimised (estimated)',
+  },
 } as const satisfies Record<string, ModuleLimit>
 
 export type LimitName = keyof typeof MODULE_LIMITS

@@ -90,6 +90,8 @@ export interface FunctionBodies {
   readonly locals: Readonly<Uint32Array>
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
+  /** See `BodyFigures`. */
+  readonly optimisingBytes: Readonly<Float64Array>
   /** Marks of its instructions: bits of `MARK`. */
   readonly marks: Readonly<Uint8Array>
 }

@@ -327,6 +327,7 @@ export class SectionReader {
       bodies.ends[place] = body.end
       bodies.locals[place] = this.#body(body, imported + place, bodyReader)
       bodies.work[place] = bodyReader.work
+      bodies.optimisingBytes[place] = bodyReader.optimisingBytes
       bodies.marks[place] = bodyReader.marks
     }
   }
@@ -361,6 +362,7 @@ function noBodies(count: number) {
     ends: new Uint32Array(count),
     locals: new Uint32Array(count),
     work: new Float64Array(count),
+    optimisingBytes: new Float64Array(count),
     marks: new Uint8Array(count),
   } satisfies FunctionBodies
 }

@@ -44,6 +44,18 @@ export function raiseMemoryCeiling(pages: number): void {
 let ceiling = 0
 
 /**
+ * Bounds the memory of V8's optimising compiler, by V8 flags of the process: it optimises one WebAssembly function of a
+ * module at a time, and does not copy values into each branch that uses them (`turbo-splitting`, Node.js 20), which takes
+ * memory and time with the square of a function's length: 1.5 GB for 40 KB. The limits of modules rely on that.
+ *
+ * Node.js 20 to 26. Remove it when V8 limits the memory of its compiler.
+ */
+export function boundOptimiser(): void {
+  setFlagsFromString('--wasm-num-compilation-tasks=1')
+  setFlagsFromString('--no-turbo-splitting')
+}
+
+/**
  * Ends this process with an exit code although threads are stuck in native calls: `process.exit` would wait for them.
  * Node's WASI calls `exit` of the C library, which waits for no thread. Where Node's permission model refuses WASI, the
  * process is killed.

@@ -4,7 +4,7 @@ import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deserialize, serialize } from 'node:v8'
-import { makeFolder } from '../platform/node-workarounds.ts'
+import { boundOptimiser, makeFolder } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import type {
   Admit,
@@ -87,6 +87,7 @@ export async function loadKept(
   const { facts, checked, ...rest } = kept
   const { forms, types } = checked
   await admit(types)
+  boundOptimiser()
   try {
     return {
       ...rest,

@@ -9,6 +9,7 @@ import { makeOnDemand } from '../module/on-demand.ts'
 import { makeRenewable, type Renewable } from '../module/renewable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
 import { makeTerminable } from '../module/terminable.ts'
+import { boundOptimiser } from '../platform/node-workarounds.ts'
 import type { ModuleFacts } from './module-facts.ts'
 
 /** What to produce from a module's bytes. */
@@ -138,6 +139,7 @@ export async function compileForms(
   capped: CappedModule,
   { needsModule, isRenewable, merges = false }: WantedForms,
 ): Promise<CompiledForms> {
+  boundOptimiser()
   const planned = merges ? planMerge(capped) : undefined
   if (typeof planned !== 'object') return compileAll(capped, undefined, planned)
   const merged = mergeKernel(capped, planned)

@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest'
+import { readModule } from '../../../src/module/module.ts'
+import { bytesOf, codeSection, list, moduleOf, repeated, section } from '../../support/module-bytes.ts'
+
+type Code = number | readonly number[] | Uint8Array
+
+/** A module whose third function, of the type `(i32) -> ()`, has this code; the first is imported, the second is empty. */
+const moduleWith = (code: Code) =>
+  moduleOf(
+    section(1, list([0x60, 0, 0], [0x60, 1, 0x7f, 0], [0x60, 13, ...Array<number>(13).fill(0x7f), 0])),
+    section(2, list([1, 0x61, 1, 0x62, 0, 0])),
+    section(3, list(0, 1)),
+    section(4, list([0x70, 0, 1])),
+    section(5, list([0, 1])),
+    section(13, list([0, 0])),
+    section(9, list([3, 0, 1, 1])),
+    codeSection({ code: [] }, { locals: [[4, 0x7f]], code }),
+  )
+
+const costOf = (code: Code) =>
+  readModule(moduleWith(code), { limits: 'none' }, 'test').figures.optimisingBytes
+
+/** Of one more of them, when there are many. */
+const costOfOne = (unit: readonly number[], count = 100) =>
+  (costOf(repeated(2 * count, () => unit)) - costOf(repeated(count, () => unit))) / count
+
+/** Sets a local to what an instruction makes of another. */
+const unary = (...code: readonly number[]) => [0x20, 0, ...code, 0x21, 1]
+
+describe('the estimated memory of optimising', () => {
+  test.each<readonly [string, number, number, readonly number[]]>([
+    ['an addition', 600, 900, [0x20, 0, 0x20, 0, 0x6a, 0x21, 1]],
+    ['a load', 1_200, 1_500, unary(0x28, 2, 0)],
+    ['a store', 1_200, 1_500, [0x20, 0, 0x20, 0, 0x36, 2, 0]],
+    ['a call', 1_500, 2_000, [0x10, 1]],
+    ['a call of an import', 3_600, 5_000, [0x10, 0]],
+    ['an indirect call', 7_000, 8_500, [0x20, 0, 0x11, 0, 0]],
+    ['a reference to a function', 7_500, 10_000, [0xd2, 1, 0x1a]],
+    ['a read of a table', 11_000, 13_000, [0x20, 0, 0x25, 0, 0x1a]],
+    ['a write of a table', 2_300, 4_000, [0x20, 0, 0xd0, 0x70, 0x26, 0]],
+    ['a division', 4_400, 6_000, [0x20, 0, 0x20, 0, 0x6d, 0x21, 1]],
+    ['a remainder', 4_400, 6_000, [0x20, 0, 0x20, 0, 0x6f, 0x21, 1]],
+    ['a conversion of a float', 3_000, 4_000, unary(0xb2, 0xa8)],
+    ['a saturating conversion', 11_000, 13_500, unary(0xb2, 0xfc, 0)],
+    ['a filled memory', 6_000, 8_000, [0x20, 0, 0x20, 0, 0x20, 0, 0xfc, 11, 0]],
+    ['a grown memory', 1_800, 3_000, [0x20, 0, 0x40, 0, 0x1a]],
+    ['an atomic addition', 3_800, 5_500, [0x20, 0, 0x20, 0, 0xfe, 0x1e, 2, 0, 0x1a]],
+    ['a wait', 12_000, 14_000, [0x20, 0, 0x20, 0, 0x42, 0, 0xfe, 1, 2, 0, 0x1a]],
+    ['a vector', 1_200, 4_000, [0x20, 0, 0xfd, 17, 0xfd, 21, 0, 0x1a]],
+    ['a loop', 60_000, 70_000, [3, 0x40, 0x0b]],
+    ['an if', 2_900, 3_500, [0x41, 0, 4, 0x40, 0x0b]],
+    ['a return', 2_900, 7_000, [0x41, 0, 4, 0x40, 0x0f, 0x0b]],
+    ['a try that catches', 21_000, 45_000, [6, 0x40, 0x10, 0, 7, 0, 0x0b]],
+    [
+      'a call of 13 values',
+      3_000,
+      6_000,
+      [
+        ...Array<number>(13)
+          .fill(0x20)
+          .flatMap((get) => [get, 0]),
+        0x11,
+        2,
+        0,
+      ],
+    ],
+  ])('counts %s', (_, least, most, unit) => {
+    // An indirect call of 13 values needs the index, too.
+    const code = unit.at(-3) === 0x11 && unit.at(-2) === 2 ? [0x20, 0, ...unit] : unit
+    const cost = costOfOne(code)
+    expect(cost).toBeGreaterThan(least)
+    expect(cost).toBeLessThan(code === unit ? most : 20_000)
+  })
+
+  test('counts the targets of a table of branches', () => {
+    const table = (targets: number) =>
+      costOf(bytesOf(2, 0x40, 0x20, 0, 0x0e, [targets, ...Array<number>(targets + 1).fill(0)], 0x0b))
+    expect(table(100) - table(50)).toBeGreaterThan(50 * 1_300)
+  })
+
+  test.each<readonly [string, (count: number) => Uint8Array]>([
+    [
+      'conditions that join values',
+      (count) => repeated(count, () => [0x20, 0, 4, 0x40, 0x20, 0, 0x41, 1, 0x6a, 0x21, 0, 0x0b]),
+    ],
+    [
+      'such conditions with other instructions between',
+      (count) => repeated(count, () => [0x01, 0x20, 0, 0x01, 0x45, 4, 0x40, 0x41, 1, 0x21, 0, 0x0b, 0x01]),
+    ],
+    [
+      'results of blocks that are conditions',
+      (count) =>
+        bytesOf(
+          0x20,
+          0,
+          repeated(count, () => [4, 0x7f, 0x41, 1, 5, 0x20, 1, 0x0b]),
+          0x1a,
+        ),
+    ],
+    ['conditions that are known', (count) => repeated(count, () => [0x20, 0, 4, 0x40, 0x0b])],
+    [
+      'branches to a loop',
+      (count) =>
+        bytesOf(
+          3,
+          0x40,
+          repeated(count, () => [0x20, 0, 0x0d, 0]),
+          0x0b,
+        ),
+    ],
+    [
+      'clauses that catch',
+      (count) =>
+        bytesOf(
+          6,
+          0x40,
+          repeated(count, () => [7, 0]),
+          0x0b,
+        ),
+    ],
+  ])('grows with the square of %s', (_, code) => {
+    const [once, twice, again] = [costOf(code(2_000)), costOf(code(4_000)), costOf(code(8_000))]
+    expect((again - twice) / (twice - once)).toBeGreaterThan(3.5)
+  })
+
+  test('a join whose value is no condition costs no square', () => {
+    const code = (count: number) =>
+      repeated(count, () => [0x41, 0, 0x28, 2, 0, 4, 0x40, 0x41, 1, 0x21, 0, 0x0b])
+    expect(costOf(code(8_000)) / costOf(code(4_000))).toBeLessThan(2.1)
+  })
+
+  test('a function of a megabyte of calls is refused, and the sum of all functions has a limit', () => {
+    const calls = new Uint8Array(1_000_000).map((_, place) => (place % 2 === 0 ? 0x10 : 1))
+    expect(() => readModule(moduleWith(calls), {}, 'test')).toThrow(
+      /function 2 has \d+ bytes of memory .*--module-limit optimisingBytes=/,
+    )
+    const limits = { allOptimisingBytes: 1_000_000 }
+    const few = moduleWith(repeated(1_000, () => [0x10, 1]))
+    expect(() => readModule(few, { limits }, 'test')).toThrow(
+      /the module has \d+ bytes .*allOptimisingBytes=/,
+    )
+  })
+})
