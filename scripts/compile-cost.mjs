@@ -1,7 +1,7 @@
 /*
- * node scripts/compile-cost.mjs [CASE]: what V8 takes for functions at the limits of src/module/limits.ts: seconds of CPU of
+ * node scripts/compile-cost.mjs: what V8 takes for functions at the limits of src/module/limits.ts: seconds of CPU of
  * the first call and of optimising, and MiB of memory of optimising, beside those of Node.js. JavaScript, so that each
- * version of Node.js can run it.
+ * version of Node.js can run it. `--module CASE` writes a module, and `--optimise CASE` measures one.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -31,8 +31,11 @@ const useAll = (locals) =>
     Buffer.from([0x36, 2, 0]),
   ])
 
+/** Returns if the memory begins with zeros, which it does: the function is compiled, and not run. */
+const RETURN = Buffer.from([0x41, 0, 0x28, 2, 0, 0x45, 4, 0x40, 0x0f, 0x0b])
+
 /** Code of a function with so many locals, each about at one limit. */
-export const CASES = {
+const CASES = {
   'functionWork: branches': (locals = 1_000, count = 4_800) => ({
     locals,
     code: [setAll(locals), repeat(count, () => [0x02, 0x40, 0x20, 0, 0x0d, 0, 0x0b]), useAll(locals)],
@@ -132,6 +135,7 @@ export const CASES = {
   'optimisingBytes: loops': (count = 6_900) => ({
     locals: 10,
     code: [
+      RETURN,
       setAll(10),
       repeat(count, () => [3, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b]),
       useAll(10),
@@ -140,6 +144,7 @@ export const CASES = {
   'optimisingBytes: branches to a loop': (count = 3_300) => ({
     locals: 1,
     code: [
+      RETURN,
       Buffer.from([3, 0x40]),
       repeat(count, () => [0x20, 0, 0x41, 1, 0x6a, 0x22, 0, 0x0d, 0]),
       Buffer.from([0x0b]),
@@ -166,14 +171,14 @@ export const CASES = {
 }
 
 /** What `boundOptimiser` of src/platform/node-workarounds.ts sets; and all functions are optimised at once. */
-export const OPTIMISED = [
+const OPTIMISED = [
   '--wasm-num-compilation-tasks=1',
   '--no-turbo-splitting',
   '--no-liftoff',
   '--no-wasm-lazy-compilation',
 ]
 
-export function moduleOf({ locals, values, code }) {
+function moduleOf({ locals, values, code }) {
   const many = Array(values ?? 0).fill(I32)
   const types = [
     [0x60, 1, I32, 0],
@@ -223,26 +228,28 @@ function measure(name) {
 }
 
 /** @returns seconds of CPU, and MiB, in a process with these flags. */
-export function measureApart(name, flags) {
+function measureApart(name, flags) {
   const words = [...flags, fileURLToPath(import.meta.url), name]
   return execFileSync(process.execPath, words, { encoding: 'utf8' }).split(' ').map(Number)
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , only] = process.argv
-  if (only !== undefined) {
-    process.stdout.write(
-      measure(only)
-        .map((number) => number.toFixed(2))
-        .join(' '),
-    )
-  } else {
-    process.stdout.write(`Node.js ${process.version}: s of the first call, s and MiB of optimising\n`)
-    for (const name of Object.keys(CASES)) {
-      const [first] = measureApart(name, ['--liftoff-only'])
-      const [seconds, mebibytes] = measureApart(name, OPTIMISED)
-      const numbers = [first.toFixed(2), seconds.toFixed(2), mebibytes.toFixed(0)]
-      process.stdout.write(`${name.padEnd(44)}${numbers.map((text) => text.padStart(8)).join('')}\n`)
-    }
+const [, , only, name] = process.argv
+if (only === '--module') {
+  process.stdout.write(moduleOf(CASES[name]()))
+} else if (only === '--optimise') {
+  process.stdout.write(measureApart(name, OPTIMISED).join(' '))
+} else if (only !== undefined) {
+  process.stdout.write(
+    measure(only)
+      .map((number) => number.toFixed(2))
+      .join(' '),
+  )
+} else {
+  process.stdout.write(`Node.js ${process.version}: s of the first call, s and MiB of optimising\n`)
+  for (const name of Object.keys(CASES)) {
+    const [first] = measureApart(name, ['--liftoff-only'])
+    const [seconds, mebibytes] = measureApart(name, OPTIMISED)
+    const numbers = [first.toFixed(2), seconds.toFixed(2), mebibytes.toFixed(0)]
+    process.stdout.write(`${name.padEnd(44)}${numbers.map((text) => text.padStart(8)).join('')}\n`)
   }
 }
