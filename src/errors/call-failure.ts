@@ -1,5 +1,5 @@
 import { InternalError } from './errors.ts'
-import { restoreError } from './failure.ts'
+import { hasOwnCode, restoreError } from './failure.ts'
 
 /** Why a call failed, as data: errors lose their class between threads. */
 export interface CallFailure {
@@ -12,11 +12,10 @@ export interface CallFailure {
 /** Serializes an error for another thread. */
 export function toFailure(error: unknown): CallFailure {
   if (!(error instanceof Error)) return toFailure(new Error(String(error)))
-  const { message, cause } = error
-  const code = 'code' in error ? String(error.code) : ''
-  return code.startsWith('WASM_SERVE_')
-    ? { code, message, cause: describeCause(cause) }
-    : { code: '', message, cause: { reason: message, stack: error.stack } }
+  const { message, cause, stack } = error
+  return hasOwnCode(error)
+    ? { code: error.code, message, cause: describeCause(cause) }
+    : { code: '', message, cause: { reason: message, stack } }
 }
 
 /** Restores the error with its class. An error without a code of wasm-serve becomes an {@link InternalError}. */

@@ -1,5 +1,6 @@
 import { linearPattern } from '../platform/linear-pattern.ts'
 import { PieceList } from '../platform/pieces.ts'
+import { becomesGet, followRedirects, redirectLocation } from '../platform/redirects.ts'
 import type { GuestContext, ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
 
@@ -21,7 +22,8 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     const method: string = request.method?.toUpperCase() ?? 'GET'
     const hasBody = bodyAt !== 0n && method !== 'GET' && method !== 'HEAD'
     const body = hasBody ? context.read(bodyAt)?.bytes().slice() : undefined
-    const response = await follow(new URL(request.url), {
+    const response = await follow({
+      url: new URL(request.url),
       method,
       headers: request.headers || request.header || {},
       ...(body && { body }),
@@ -32,22 +34,22 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
   }
 
   /** Each redirect must lead to an allowed host, as the first request. */
-  async function follow(url: URL, init: RequestInit & { headers: HeadersInit }): Promise<Response> {
-    for (let redirects = 0; ; redirects++) {
-      if (!isAllowed(url.hostname)) {
+  function follow(first: OutgoingRequest): Promise<Response> {
+    return followRedirects(first, {
+      send({ url, ...init }) {
+        if (isAllowed(url.hostname)) return options.fetch(url.href, { ...init, redirect: 'manual' })
         const reason = `is not allowed (no allowedHosts match "${url.hostname}")`
         throw new Error(`Call error: HTTP request to "${url}" ${reason}`)
-      }
-      const response = await options.fetch(url.href, { ...init, redirect: 'manual' })
-      const location = REDIRECT_STATUSES.has(response.status) ? response.headers.get('location') : null
-      if (location === null) return response
-      if (redirects === MAX_REDIRECTS)
-        throw new Error(`Call error: HTTP request to "${url}": too many redirects`)
-      await response.body?.cancel()
-      const next = new URL(location, url)
-      init = redirectInit(init, response.status, next.origin === url.origin)
-      url = next
-    }
+      },
+      async next(request, { status, headers, body }) {
+        const location = redirectLocation(status, headers.get('location'))
+        if (location === undefined) return undefined
+        await body?.cancel()
+        return redirected(request, status, new URL(location, request.url))
+      },
+      maxRedirects: MAX_REDIRECTS,
+      tooMany: () => new Error(`Call error: HTTP request to "${first.url}": too many redirects`),
+    })
   }
 
   return {
@@ -58,23 +60,21 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
   }
 }
 
-const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+interface OutgoingRequest {
+  readonly url: URL
+  readonly method: string
+  readonly headers: HeadersInit
+  readonly body?: Uint8Array<ArrayBuffer>
+}
 
 /** Follows the fetch standard: some redirects become a GET, and another origin gets no credentials. */
-function redirectInit(
-  { body, ...init }: RequestInit & { headers: HeadersInit },
-  status: number,
-  isSameOrigin: boolean,
-): RequestInit & { headers: HeadersInit } {
-  const { method = 'GET' } = init
-  const becomesGet =
-    (status === 303 && method !== 'GET' && method !== 'HEAD') || (status < 303 && method === 'POST')
-  const headers = new Headers(init.headers)
-  if (becomesGet)
-    for (const name of [...headers.keys()]) if (name.startsWith('content-')) headers.delete(name)
-  if (!isSameOrigin) for (const name of ['authorization', 'cookie', 'host']) headers.delete(name)
-  const kept = becomesGet || !body ? {} : { body }
-  return { ...init, ...kept, headers, method: becomesGet ? 'GET' : method }
+function redirected({ body, ...request }: OutgoingRequest, status: number, url: URL): OutgoingRequest {
+  const isGet = becomesGet(status, request.method)
+  const headers = new Headers(request.headers)
+  if (isGet) for (const name of [...headers.keys()]) if (name.startsWith('content-')) headers.delete(name)
+  if (url.origin !== request.url.origin)
+    for (const name of ['authorization', 'cookie', 'host']) headers.delete(name)
+  return { url, headers, method: isGet ? 'GET' : request.method, ...(body && !isGet && { body }) }
 }
 
 /** @throws Error beyond the limit, as in Extism's Rust and Go SDKs: to a guest an empty body would be an answer. */

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { fitsParts } from '../platform/text.ts'
-import { type Client, clientOf, KnownKeys } from './client.ts'
-import { claimsOf } from './token-claims.ts'
+import { type Client, claimsOf, clientOf, KnownKeys } from '../route/client.ts'
 
 /** Tools that clients with a key or a scope may use. */
 export interface AccessRule {

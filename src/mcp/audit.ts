@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify'
+import { isObject } from '../platform/json-text.ts'
 import { printable } from '../platform/text.ts'
-import type { Client } from './client.ts'
-import { isObject, type Members, quoted, type Request, RPC_CODES, type RpcError } from './json-rpc.ts'
+import type { Client } from '../route/client.ts'
+import { type Members, quoted, type Request, RPC_CODES, type RpcError } from './json-rpc.ts'
 import { META } from './revisions.ts'
 
 /** What the lines of calls have. */

@@ -1,8 +1,9 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { toolName } from '../options/tool-name.ts'
+import { isObject } from '../platform/json-text.ts'
 import type { JsonSchema, XtpSchema, XtpValue } from '../route/openapi/xtp-schema.ts'
-import { isObject, type Members } from './json-rpc.ts'
+import type { Members } from './json-rpc.ts'
 
 /** How a tool is listed, and how its guest is called. */
 export interface ToolDescription {

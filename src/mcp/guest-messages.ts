@@ -1,6 +1,7 @@
 import type { AgentChannel, AgentMessage } from '../guest/services/agent.ts'
+import { isObject } from '../platform/json-text.ts'
 import type { Exchange } from './exchange.ts'
-import { isObject, isRequestId, type Members, parseJson } from './json-rpc.ts'
+import { isRequestId, type Members, parseJson } from './json-rpc.ts'
 import type { ChangingList } from './list-changes.ts'
 import { wantedLevels } from './log-notifications.ts'
 import type { Questions } from './questions.ts'

@@ -1,7 +1,8 @@
+import { isObject } from '../platform/json-text.ts'
 import { fitsParts } from '../platform/text.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
-import { isObject, type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import { metaOf, readAll, SHAPES } from './shapes.ts'
 
 /** Values of a completion. (MCP) */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { JsonText } from '../platform/json-parts.ts'
+import { isObject } from '../platform/json-text.ts'
 
 /*
  * JSON-RPC 2.0 as MCP uses it: ids are strings or integers and never null, params are objects.
@@ -125,11 +126,6 @@ export function idOf(value: unknown): RequestId | undefined {
 export function quoted(value: unknown, maxLength: number): string {
   const text = typeof value === 'string' ? value : String(JSON.stringify(value))
   return text.slice(0, maxLength)
-}
-
-/** Whether a value of JSON is an object. */
-export function isObject(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The answer of a request that succeeded, as JSON. @param result - JSON. */

@@ -1,8 +1,9 @@
 import { setInterval } from 'node:timers'
 import { McpStreamsFullError } from '../errors/errors.ts'
+import { isObject } from '../platform/json-text.ts'
+import type { Client } from '../route/client.ts'
 import type { Answer } from './answer.ts'
-import type { Client } from './client.ts'
-import { isObject, type Members, type RequestId, RPC_CODES, RpcError, resultMessage } from './json-rpc.ts'
+import { type Members, type RequestId, RPC_CODES, RpcError, resultMessage } from './json-rpc.ts'
 import { META } from './revisions.ts'
 
 /*

@@ -1,6 +1,7 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import { type JsonText, jsonAt } from '../platform/json-parts.ts'
-import { isObject, type Members } from './json-rpc.ts'
+import { isObject } from '../platform/json-text.ts'
+import type { Members } from './json-rpc.ts'
 import { checkHeader, decodeHeader, headerOf } from './revisions.ts'
 import type { RequestHeaders } from './transport-headers.ts'
 

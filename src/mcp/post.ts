@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { RateLimitedError } from '../errors/errors.ts'
 import { type JsonText, jsonElements } from '../platform/json-parts.ts'
+import { isObject } from '../platform/json-text.ts'
 import type { RateCount } from '../platform/rate-counts.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
@@ -12,7 +13,6 @@ import type { Exchange } from './exchange.ts'
 import {
   errorMessage,
   idOf,
-  isObject,
   isRequestId,
   type Members,
   type Message,

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { jsonAt, jsonMembers } from '../platform/json-parts.ts'
-import type { Client } from './client.ts'
-import { isObject, type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import { isObject } from '../platform/json-text.ts'
+import type { Client } from '../route/client.ts'
+import { type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { RequestStates } from './request-state.ts'
 import { META } from './revisions.ts'
 

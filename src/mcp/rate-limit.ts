@@ -1,5 +1,5 @@
 import type { RateCount, RateCounter } from '../platform/rate-counts.ts'
-import type { Client } from './client.ts'
+import type { Client } from '../route/client.ts'
 
 /** Messages per client and window. */
 export interface RateLimit {

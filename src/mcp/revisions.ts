@@ -1,5 +1,6 @@
+import { isObject } from '../platform/json-text.ts'
 import { trimEnds } from '../platform/text.ts'
-import { isObject, type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
 
 /*

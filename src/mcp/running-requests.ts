@@ -1,4 +1,4 @@
-import type { Client } from './client.ts'
+import type { Client } from '../route/client.ts'
 import type { RequestId } from './json-rpc.ts'
 
 /** A request that is being answered. */

@@ -1,8 +1,9 @@
 import type { ErrorObject, KeywordDefinition } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
+import { isObject } from '../platform/json-text.ts'
 import { linearPattern } from '../platform/linear-pattern.ts'
-import { isObject, type Members } from './json-rpc.ts'
+import type { Members } from './json-rpc.ts'
 
 /** Checks a value of JSON. @returns the reason that it does not fit, or undefined. */
 export type Check = (value: unknown) => string | undefined

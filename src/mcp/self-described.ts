@@ -1,10 +1,11 @@
 import { ToolResultInvalidError } from '../errors/errors.ts'
+import { isObject } from '../platform/json-text.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { type DescribedRoute, describeTool } from './description.ts'
 import type { Exchange } from './exchange.ts'
 import { type GuestServer, lastingCaller } from './guest-server.ts'
-import { isObject, type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import { read, SHAPES } from './shapes.ts'
 import { openTool, type Tool } from './tool.ts'
 

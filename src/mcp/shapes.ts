@@ -1,4 +1,5 @@
-import { isObject, type Members } from './json-rpc.ts'
+import { isObject } from '../platform/json-text.ts'
+import type { Members } from './json-rpc.ts'
 
 /*
  * The parts of MCP that plug-ins write themselves. Official clients refuse a whole list, and with it the entries of other plug-ins, if

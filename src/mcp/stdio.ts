@@ -1,15 +1,8 @@
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { isObject } from '../platform/json-text.ts'
 import { linesOf } from '../platform/lines.ts'
-import {
-  errorMessage,
-  idOf,
-  isObject,
-  type Members,
-  type RequestId,
-  RPC_CODES,
-  RpcError,
-} from './json-rpc.ts'
+import { errorMessage, idOf, type Members, type RequestId, RPC_CODES, RpcError } from './json-rpc.ts'
 import { META } from './revisions.ts'
 import { BRIDGED } from './transport-headers.ts'
 

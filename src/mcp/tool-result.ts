@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { GuestError, ToolResultInvalidError } from '../errors/errors.ts'
 import { type JsonText, jsonAt, onOneLine } from '../platform/json-parts.ts'
-import { hasKeyTwice } from '../platform/json-text.ts'
+import { hasKeyTwice, isObject } from '../platform/json-text.ts'
 import type { KnownError } from '../route/error-response.ts'
 import type { ToolDescription } from './description.ts'
-import { isObject, isTooDeep, MAX_DEPTH, type Members } from './json-rpc.ts'
+import { isTooDeep, MAX_DEPTH, type Members } from './json-rpc.ts'
 import type { Check } from './schema.ts'
 import { readAll, SHAPES } from './shapes.ts'
 

@@ -3,6 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { errorCode, openFiles } from './system-errors.ts'
 
+/**
+ * The folder in which Linux shows a process's open descriptors as links. A path that starts with one starts at that very
+ * directory, wherever it was moved: an equivalent of `openat`, which Node lacks.
+ */
+export const FD_FOLDER = '/proc/self/fd'
+
 /** The shortest pause between two looks, and the maximum share of time spent on them. */
 const LOOK_MS = 1_000
 const SHARE = 1 / 20

@@ -35,6 +35,20 @@ export function parseJson(
   }
 }
 
+/** An object of JSON, whose values have not been checked. */
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/** Whether a value is an object, not a list. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Parses a JSON object. @returns undefined if the bytes are something else. */
+export function parseObject(bytes: Uint8Array | undefined): JsonObject | undefined {
+  const parsed = parseJson(Buffer.from(bytes ?? []).toString())
+  return 'value' in parsed && isObject(parsed.value) ? parsed.value : undefined
+}
+
 /** The same for a text whose objects must not have a key twice: parsers disagree about which of the values counts. */
 export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
   const parsed = parseJson(text)

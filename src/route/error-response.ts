@@ -88,10 +88,9 @@ export function problemDetails({ statusCode, code, message }: KnownError, reques
 }
 
 function toHttpError(error: FastifyError, { routeOptions }: FastifyRequest): KnownError | undefined {
-  if (error.code?.startsWith('WASM_SERVE_')) return error as KnownError
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge(routeOptions.bodyLimit ?? 0)
   if (error.code?.startsWith('FST_ERR_CTP_')) return new BadRequestError(error.message)
-  return undefined
+  return hasOwnCode(error) ? (error as KnownError) : undefined
 }
 
 function sendError(error: KnownError, request: FastifyRequest, reply: FastifyReply): void {

@@ -16,6 +16,7 @@ import {
   RevisionMismatchError,
   RouteConflictError,
 } from '../../errors/errors.ts'
+import { hasOwnCode } from '../../errors/failure.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import { printable } from '../../platform/text.ts'
 import { isTooLarge } from '../../route/body.ts'
@@ -234,7 +235,7 @@ function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
 /** Most refused changes are the client's fault (4xx): the submitted content cannot be served. */
 function errorSender(served: ServerView) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-    const isChange = request.method !== 'GET' && error.code?.startsWith('WASM_SERVE_')
+    const isChange = request.method !== 'GET' && hasOwnCode(error)
     if (!isChange || (error.statusCode ?? 500) < 500 || ADMIN_CODES.has(error.code)) {
       sendAnyError(error, request, reply)
       return

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { BreakerOpenError, InstanceStartError } from '../../errors/errors.ts'
-import { errorFields } from '../../errors/failure.ts'
+import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { EngineStats } from '../../observe/metrics.ts'
 import { startClock } from '../../platform/async-work.ts'
@@ -333,7 +333,7 @@ export class Roster implements RunnerOwner {
 
 /** Errors of wasm-serve pass unchanged. Others come from Node.js or the system, and are explained. */
 export function toStartFailure(failure: Error, plugin: string): Error {
-  if ('code' in failure && String(failure.code).startsWith('WASM_SERVE_')) return failure
+  if (hasOwnCode(failure)) return failure
   return new InstanceStartError(plugin, explainLimit(failure) ?? failure.message, { cause: failure })
 }
 

@@ -1,4 +1,5 @@
 import { OutboundFailedError } from '../../errors/errors.ts'
+import { becomesGet, followRedirects as followAll, redirectLocation } from '../../platform/redirects.ts'
 import type { SendableRequest } from './guest-request.ts'
 import { showTarget } from './target.ts'
 
@@ -23,18 +24,16 @@ export async function followRedirects<Response extends RedirectResponse>(
   send: (request: SendableRequest, label: string) => Promise<Response>,
   mayFollow: (next: SendableRequest) => boolean = () => true,
 ): Promise<Response> {
-  let request = first
-  for (let redirects = 0; ; redirects++) {
-    const response = await send(request, requestLabel(request, first))
-    const next = redirectedRequest(request, response)
-    if (!next || !mayFollow(next)) return response
-    if (redirects === MAX_REDIRECTS)
-      throw new OutboundFailedError(
-        showTarget(first.url),
-        `it was redirected more than ${MAX_REDIRECTS} times`,
-      )
-    request = next
-  }
+  return followAll(first, {
+    send: (request) => send(request, requestLabel(request, first)),
+    next(request, response) {
+      const next = redirectedRequest(request, response)
+      return next && mayFollow(next) ? next : undefined
+    },
+    maxRedirects: MAX_REDIRECTS,
+    tooMany: () =>
+      new OutboundFailedError(showTarget(first.url), `it was redirected more than ${MAX_REDIRECTS} times`),
+  })
 }
 
 /** For messages. */
@@ -54,8 +53,8 @@ export function redirectedRequest(
   request: SendableRequest,
   { status, headers }: RedirectResponse,
 ): SendableRequest | undefined {
-  const { location } = headers
-  if (!REDIRECT_STATUSES.has(status) || location === undefined) return undefined
+  const location = redirectLocation(status, headers.location)
+  if (location === undefined) return undefined
   if (!URL.canParse(location, request.url))
     throw new OutboundFailedError(showTarget(request.url), 'it was redirected to an invalid URL')
 
@@ -66,8 +65,6 @@ export function redirectedRequest(
   const ofGet = kept.filter(([name]) => !BODY_HEADERS.has(name))
   return { url, method: 'GET', headers: new Map(ofGet), body: undefined }
 }
-
-const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 /** Headers that describe a body. */
 const BODY_HEADERS: ReadonlySet<string> = new Set([
@@ -90,8 +87,3 @@ const HARMLESS_HEADERS: ReadonlySet<string> = new Set([
   'traceparent',
   'user-agent',
 ])
-
-function becomesGet(status: number, method: string): boolean {
-  if (status === 303) return method !== 'GET' && method !== 'HEAD'
-  return status < 303 && method === 'POST'
-}

@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/json-text.ts'
 /** Maximum bytes of an event's JSON. */
 export const EVENT_JSON_MAX = 1_048_576
 
@@ -23,7 +24,7 @@ export function renderEvent(json: Uint8Array): Uint8Array | undefined {
 function parseObject(json: Uint8Array): object | undefined {
   try {
     const parsed: unknown = JSON.parse(decoder.decode(json))
-    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? parsed : undefined
+    return isObject(parsed) ? parsed : undefined
   } catch {
     return undefined // it is not JSON, or not UTF-8, or nested too deeply
   }

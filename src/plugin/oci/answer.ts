@@ -1,5 +1,5 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
-import { parseJson } from '../../platform/json-text.ts'
+import { isObject, parseObject } from '../../platform/json-text.ts'
 import { PieceList } from '../../platform/pieces.ts'
 import { printable } from '../../platform/text.ts'
 import type { Operation } from './operation.ts'
@@ -65,15 +65,4 @@ export async function readAtMost(response: HttpResponse, maxBytes: number): Prom
     chunks.add(chunk)
   }
   return chunks.join()
-}
-
-/** Parses a JSON object. @returns undefined if it is something else. */
-export function parseObject(bytes: Uint8Array | undefined): Readonly<Record<string, unknown>> | undefined {
-  const parsed = parseJson(Buffer.from(bytes ?? []).toString())
-  return 'value' in parsed && isObject(parsed.value) ? parsed.value : undefined
-}
-
-/** Whether a parsed JSON value is an object. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,5 +1,5 @@
 import { ManifestInvalidError } from '../../errors/errors.ts'
-import { parseJson } from '../../platform/json-text.ts'
+import { isObject, parseJson } from '../../platform/json-text.ts'
 
 /** The `path` by which the Extism manifest of an artifact names the artifact's own module. */
 export const ARTIFACT_MODULE_PATH = 'plugin.wasm'
@@ -36,8 +36,4 @@ export function manifestWithModule(text: string, module: Uint8Array, name: strin
 
 function isOwn(entry: unknown): entry is object {
   return isObject(entry) && entry.path === ARTIFACT_MODULE_PATH
-}
-
-function isObject(value: unknown): value is Partial<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
+import { parseObject } from '../../platform/json-text.ts'
 import { errorCode } from '../../platform/system-errors.ts'
-import { parseObject } from './answer.ts'
 
 /** What a credential helper returns. */
 export interface HelperCredentials {

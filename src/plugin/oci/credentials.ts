@@ -2,10 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
-import { parseJson } from '../../platform/json-text.ts'
+import { isObject, parseJson } from '../../platform/json-text.ts'
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
 import { isHeaderValue, trimEnds } from '../../platform/text.ts'
-import { isObject } from './answer.ts'
 import { askHelper } from './credential-helper.ts'
 
 /** Credentials for one registry. No part of them appears in a message. */

@@ -1,6 +1,7 @@
 import { DownloadTooLargeError } from '../../errors/errors.ts'
+import { parseObject } from '../../platform/json-text.ts'
 import { sha256 } from '../source/digest.ts'
-import { expectStatus, parseObject, readAtMost } from './answer.ts'
+import { expectStatus, readAtMost } from './answer.ts'
 import type { FetchedManifest } from './content.ts'
 import type { Operation } from './operation.ts'
 import type { Repository } from './reference.ts'

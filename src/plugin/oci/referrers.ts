@@ -1,5 +1,6 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
-import { expectStatus, isObject, parseObject } from './answer.ts'
+import { isObject, parseObject } from '../../platform/json-text.ts'
+import { expectStatus } from './answer.ts'
 import type { Descriptor } from './content.ts'
 import { contentType, manifestRequest, OCI_INDEX, readManifest } from './fetch-manifest.ts'
 import type { Operation } from './operation.ts'

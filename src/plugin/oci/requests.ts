@@ -1,4 +1,5 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
+import { followRedirects, redirectLocation } from '../../platform/redirects.ts'
 import { networkProblem } from '../source/network-problem.ts'
 import { showUrl } from '../source/url.ts'
 import { type Access, type Authorizations, openAuthorizations } from './authorization.ts'
@@ -132,28 +133,28 @@ class AuthorizedRequests implements Requests {
     authorization: string | undefined,
   ): Promise<FollowedResponse> {
     const { registry } = request.repository
-    let headers = authorization === undefined ? {} : { authorization }
-    let url = first
-    for (let redirects = 0; ; redirects++) {
-      const response = await this.#sendOnce(operation, registry, url, {
-        method: request.method,
-        headers: { ...request.headers, ...headers },
-        body: request.body?.(),
-      })
-      const location = response.headers.get('location')
-      const isRedirect = [301, 302, 303, 307, 308].includes(response.status) && location !== null
-      if (!isRedirect || (request.method !== 'GET' && request.method !== 'HEAD')) return { response, url }
-
-      await response.body?.cancel()
-      if (redirects === MAX_REDIRECTS)
-        throw new RegistryRefusedError(
-          operation.reference,
-          `it is redirected more than ${MAX_REDIRECTS} times`,
-        )
-      const next = this.target(operation, registry, location, url)
-      if (next.origin !== url.origin) headers = {}
-      url = next
-    }
+    const sent: SentRequest = { url: first, headers: authorization === undefined ? {} : { authorization } }
+    return followRedirects(sent, {
+      send: async ({ url, headers }) => {
+        const response = await this.#sendOnce(operation, registry, url, {
+          method: request.method,
+          headers: { ...request.headers, ...headers },
+          body: request.body?.(),
+        })
+        return { response, url }
+      },
+      next: async ({ url, headers }, { response }) => {
+        const location = redirectLocation(response.status, response.headers.get('location'))
+        const isRead = request.method === 'GET' || request.method === 'HEAD'
+        if (location === undefined || !isRead) return undefined
+        await response.body?.cancel()
+        const next = this.target(operation, registry, location, url)
+        return { url: next, headers: next.origin === url.origin ? headers : {} }
+      },
+      maxRedirects: MAX_REDIRECTS,
+      tooMany: () =>
+        new RegistryRefusedError(operation.reference, `it is redirected more than ${MAX_REDIRECTS} times`),
+    })
   }
 
   async #sendOnce(
@@ -186,6 +187,11 @@ class AuthorizedRequests implements Requests {
     opened.catch(() => this.#transports.delete(registry)) // the file may be there next time
     return opened
   }
+}
+
+interface SentRequest {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
 }
 
 interface FollowedResponse {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { parseObject } from '../../platform/json-text.ts'
 import { makeFolder } from '../../platform/node-workarounds.ts'
 import { problemWithPath } from '../../platform/trusted-path.ts'
 import { sha256, sha256InSlices } from './digest.ts'
@@ -177,14 +178,6 @@ export function parseTag(text: Uint8Array): (CachedTag & { readonly reference: s
   const digest = parseDigest(written)
   if (typeof reference !== 'string' || digest === undefined || typeof at !== 'number') return undefined
   return { reference, digest, at }
-}
-
-function parseObject(text: Uint8Array): Partial<Record<string, unknown>> | undefined {
-  try {
-    return JSON.parse(Buffer.from(text).toString()) ?? undefined
-  } catch {
-    return undefined // damaged: treat it as missing
-  }
 }
 
 const SEAL_BYTES = 32

@@ -6,6 +6,7 @@ import {
   DownloadUnreachableError,
 } from '../../errors/errors.ts'
 import { PieceList } from '../../platform/pieces.ts'
+import { becomesGet, followRedirects, redirectLocation } from '../../platform/redirects.ts'
 import { isHeaderValue } from '../../platform/text.ts'
 import { type ContentCache, openContentCache } from './content-cache.ts'
 import { sha256InSlices } from './digest.ts'
@@ -141,28 +142,41 @@ export async function download(url: URL, options: DownloadOptions = {}): Promise
   }
 }
 
-async function follow(first: URL, options: DownloadOptions, signal: AbortSignal): Promise<Response> {
-  let url = first
-  let method = options.method ?? 'GET'
-  let headers = { ...neutralHeaders(), ...ownHeaders(options) }
-  for (let redirects = 0; ; redirects++) {
-    const response = await fetch(url, { method, headers, redirect: 'manual', signal })
-    if (response.status >= 500 || response.status === 429) {
+function follow(first: URL, options: DownloadOptions, signal: AbortSignal): Promise<Response> {
+  const { method = 'GET' } = options
+  const request: DownloadRequest = {
+    url: first,
+    method,
+    headers: { ...neutralHeaders(), ...ownHeaders(options) },
+  }
+  return followRedirects(request, {
+    async send({ url, ...init }) {
+      const response = await fetch(url, { ...init, redirect: 'manual', signal })
+      if (response.status < 500 && response.status !== 429) return response
       await response.body?.cancel()
       throw new DownloadUnreachableError(showUrl(first), `the server failed (status ${response.status})`)
-    }
-    const location = response.headers.get('location')
-    if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response
+    },
+    async next({ url, method, headers }, { status, headers: received, body }) {
+      const location = redirectLocation(status, received.get('location'))
+      if (location === undefined) return undefined
+      await body?.cancel()
+      const next = redirectTarget(first, url, location)
+      return {
+        url: next,
+        method: becomesGet(status, method) ? 'GET' : method,
+        headers: next.origin === url.origin ? headers : neutralHeaders(),
+      }
+    },
+    maxRedirects: MAX_REDIRECTS,
+    tooMany: () =>
+      new DownloadRefusedError(showUrl(first), `it is redirected more than ${MAX_REDIRECTS} times`),
+  })
+}
 
-    await response.body?.cancel()
-    if (redirects === MAX_REDIRECTS)
-      throw new DownloadRefusedError(showUrl(first), `it is redirected more than ${MAX_REDIRECTS} times`)
-    const next = redirectTarget(first, url, location)
-    if (next.origin !== url.origin) headers = neutralHeaders()
-    // As specified by the Fetch standard.
-    if (response.status === 303 || (response.status < 307 && method === 'POST')) method = 'GET'
-    url = next
-  }
+interface DownloadRequest {
+  readonly url: URL
+  readonly method: string
+  readonly headers: Record<string, string>
 }
 
 function neutralHeaders(): Record<string, string> {

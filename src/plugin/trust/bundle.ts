@@ -1,6 +1,7 @@
+import { isObject, type JsonObject } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
 import { type Envelope, parseEnvelope } from './dsse.ts'
-import { fromBase64, isObject, type JsonObject, parseJsonBytes, unknownField } from './strict-json.ts'
+import { fromBase64, parseJsonBytes, unknownField } from './strict-json.ts'
 import { parseMaterial, type VerificationMaterial } from './verification-material.ts'
 
 /** A Sigstore bundle (https://github.com/sigstore/protobuf-specs, `sigstore_bundle.proto`). Nothing in it is verified. */

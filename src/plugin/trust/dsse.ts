@@ -1,5 +1,6 @@
+import { isObject } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
-import { fromBase64, isObject, unknownField } from './strict-json.ts'
+import { fromBase64, unknownField } from './strict-json.ts'
 
 /** A DSSE envelope with an in-toto statement and one signature. */
 export interface Envelope {

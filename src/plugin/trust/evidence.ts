@@ -1,9 +1,10 @@
 import { ArtifactUnsupportedError, RegistryRefusedError } from '../../errors/registry.ts'
+import { isObject, type JsonObject } from '../../platform/json-text.ts'
 import { isDigest, type Repository, renderPinned } from '../oci/reference.ts'
 import type { Descriptor, Registry } from '../oci/registry.ts'
 import { BUNDLE_TYPE, MAX_BUNDLE_BYTES } from './bundle.ts'
 import { SIGNATURE_ANNOTATION, SIMPLE_SIGNING } from './simple-signing.ts'
-import { fromBase64, isObject, type JsonObject, parseJsonBytes } from './strict-json.ts'
+import { fromBase64, parseJsonBytes } from './strict-json.ts'
 
 /**
  * What a registry has about a manifest: signatures and attestations. Nothing in it is verified. It stays valid as long

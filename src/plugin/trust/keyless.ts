@@ -1,8 +1,9 @@
 import { TrustInvalidError } from '../../errors/registry.ts'
+import { isObject } from '../../platform/json-text.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { Refusal } from '../source/url.ts'
 import type { Bundle } from './bundle.ts'
-import { isObject, parseJsonBytes } from './strict-json.ts'
+import { parseJsonBytes } from './strict-json.ts'
 
 /** Verifies signatures whose key has a short-lived certificate for an identity (Fulcio) and an entry in a log (Rekor). */
 export interface IdentityVerifier {

@@ -1,4 +1,5 @@
-import { isObject, parseJsonBytes } from './strict-json.ts'
+import { isObject } from '../../platform/json-text.ts'
+import { parseJsonBytes } from './strict-json.ts'
 
 /** The media type of the layer whose bytes cosign 2 signs. */
 export const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json'

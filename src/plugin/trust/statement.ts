@@ -1,5 +1,6 @@
+import { isObject } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
-import { isObject, parseJsonBytes } from './strict-json.ts'
+import { parseJsonBytes } from './strict-json.ts'
 
 /** An in-toto statement about something that has the digest that the caller asked for. */
 export interface Statement {

@@ -1,8 +1,5 @@
-import { parseStrictJson } from '../../platform/json-text.ts'
+import { type JsonObject, parseStrictJson } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
-
-/** An object of a JSON text; its values have not been checked. */
-export type JsonObject = Readonly<Record<string, unknown>>
 
 /** Parses JSON in UTF-8 without a byte order mark. No object may have a key twice: another verifier might read the other value. */
 export function parseJsonBytes(bytes: Uint8Array): { readonly value: unknown } | Refusal {
@@ -18,11 +15,6 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined // the caller says so
   }
-}
-
-/** Whether a value is an object, not an array. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The first field of an object that is not in the list. */

@@ -1,5 +1,6 @@
+import { isObject } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
-import { isObject, unknownField } from './strict-json.ts'
+import { unknownField } from './strict-json.ts'
 
 /** How a bundle names its signer. */
 export interface VerificationMaterial {

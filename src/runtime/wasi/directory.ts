@@ -10,12 +10,6 @@ import {
 } from 'node:fs'
 import { WasiError } from './errno.ts'
 
-/**
- * The folder in which Linux shows a process's open descriptors as links. A path that starts with one starts at that very
- * directory, wherever it was moved: an equivalent of `openat`, which Node lacks.
- */
-export const FD_FOLDER = '/proc/self/fd'
-
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
 /**

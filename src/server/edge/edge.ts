@@ -2,10 +2,10 @@ import type { FastifyRateLimitStore, FastifyRateLimitStoreCtor } from '@fastify/
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
-import { apiKeysIn, keyDigest, positionsOf } from '../../platform/api-keys.ts'
 import { networkOf } from '../../platform/client-network.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { RateCounter } from '../../platform/rate-counts.ts'
+import { KnownKeys } from '../../route/client.ts'
 import type { JwtKeyCache } from './jwt.ts'
 import type { AnswerUnrouted } from './static.ts'
 
@@ -140,10 +140,10 @@ function describeEncodings(reply: FastifyReply): void {
  * are answered before their body is read.
  */
 function requireApiKey(keys: readonly string[]): onRequestHookHandler {
-  const digests = keys.map(keyDigest)
+  const known = new KnownKeys(keys)
   return ({ headers, routeOptions }, reply, done) => {
     if (routeOptions.config?.isPublic) return done()
-    if (apiKeysIn(headers).some((key) => positionsOf(key, digests).length > 0)) return done()
+    if (known.areIn(headers)) return done()
     reply.header('www-authenticate', 'Bearer')
     done(new ApiKeyRefusedError())
   }

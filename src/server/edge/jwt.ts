@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type CryptoKey, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { JwtKeyInvalidError, JwtKeysUnavailableError, TokenRefusedError } from '../../errors/errors.ts'
-import { keepClaims } from '../../mcp/token-claims.ts'
+import { keepClaims } from '../../route/client.ts'
 import { type JwtKeys, type JwtOptions, RemoteKeys, readAuthority, readJwtKeys } from './jwt-keys.ts'
 
 /** An issuer's keys, shared by the successive apps of a server, so that a reload fetches none. */

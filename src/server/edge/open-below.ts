@@ -1,7 +1,7 @@
 import { constants, existsSync, lstatSync, type Stats } from 'node:fs'
 import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join, sep } from 'node:path'
-import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
+import { FD_FOLDER } from '../../platform/descriptors.ts'
 
 /** The descriptor of a file or directory below the folder. The owner closes it. */
 export interface OpenedEntry {

@@ -9,8 +9,8 @@ import {
   RangeNotSatisfiableError,
   StaticFolderError,
 } from '../../errors/errors.ts'
+import { FD_FOLDER } from '../../platform/descriptors.ts'
 import { loadPackage } from '../../platform/packages.ts'
-import { FD_FOLDER } from '../../runtime/wasi/directory.ts'
 import { type OpenedEntry, openBelow } from './open-below.ts'
 
 const INDEX = 'index.html'

@@ -1,9 +1,7 @@
 import { openAccess } from '../../../src/mcp/access.ts'
-import { clientOf } from '../../../src/mcp/client.ts'
 import {
   errorMessage,
   idOf,
-  isObject,
   parseJson,
   RpcError,
   readMessage,
@@ -11,6 +9,8 @@ import {
 } from '../../../src/mcp/json-rpc.ts'
 import { type Methods, openMethods } from '../../../src/mcp/methods.ts'
 import { revisionOf } from '../../../src/mcp/revisions.ts'
+import { isObject } from '../../../src/platform/json-text.ts'
+import { clientOf } from '../../../src/route/client.ts'
 import type { FuzzTarget } from '../target.ts'
 
 const DESCRIPTION = {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
-import { clientOf, KnownKeys } from '../../../src/mcp/client.ts'
 import { ListChanges } from '../../../src/mcp/list-changes.ts'
 import { originCheck } from '../../../src/mcp/origin.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
@@ -13,6 +12,7 @@ import { compileSchema } from '../../../src/mcp/schema.ts'
 import { read, SHAPES } from '../../../src/mcp/shapes.ts'
 import { resultOf } from '../../../src/mcp/tool-result.ts'
 import { toolName } from '../../../src/options/tool-name.ts'
+import { clientOf, KnownKeys } from '../../../src/route/client.ts'
 import { runs } from '../../support/runs.ts'
 
 const SCHEMA_INVALID = expect.objectContaining({ code: 'WASM_SERVE_TOOL_SCHEMA_INVALID' })

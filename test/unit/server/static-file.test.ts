@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { FD_FOLDER } from '../../../src/runtime/wasi/directory.ts'
+import { FD_FOLDER } from '../../../src/platform/descriptors.ts'
 import { openBelow } from '../../../src/server/edge/open-below.ts'
 
 function makeFolder() {
