@@ -200,7 +200,7 @@ class GuestThread {
       eval: true,
     })
     this.#worker.on('message', (message: ThreadMessage) => {
-      if (message.kind === 'host') runHost(message)
+      if (message.kind === 'host') void runHost(message)
       else if (message.kind === 'log') logLine(logger, message)
       else if (message.kind === 'up') this.#comeUp()
       else this.#settle?.(message.failure && this.#toError(message.failure), message.code)

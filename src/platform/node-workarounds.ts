@@ -156,7 +156,7 @@ export function closeAfterRequest(socket: Socket, lastRequest: () => IncomingMes
     const request = lastRequest()
     if (!request || request.complete) return destroySoon()
     socket.end()
-    discardRest(request).then(destroySoon)
+    void discardRest(request).then(destroySoon)
   }
 }
 

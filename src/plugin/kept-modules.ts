@@ -82,7 +82,7 @@ export async function loadKept(
   isServing: boolean,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule | undefined> {
-  const kept = await readKept(file, isServing).catch(() => undefined)
+  const kept = await readKept(file, isServing).catch(() => undefined) // it is compiled again, and kept anew
   if (!kept) return undefined
   const { facts, checked, ...rest } = kept
   const { forms, types } = checked

@@ -216,8 +216,13 @@ async function compileOnDemand(
   capped: CappedModule,
 ): Promise<{ readonly module: WebAssembly.Module; readonly bytes: Uint8Array } | undefined> {
   const bytes = makeOnDemand(capped)
-  const module = bytes && (await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined))
+  const module = bytes && (await compileVariant(bytes))
   return module && { module, bytes }
+}
+
+/** @returns undefined if V8 refuses it, by a limit or for lack of memory: the module itself serves then. */
+function compileVariant(bytes: Uint8Array): Promise<WebAssembly.Module | undefined> {
+  return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
 }
 
 /** The smallest module with a table that has an initial value. */
@@ -239,7 +244,7 @@ export async function compileRenewable(
     const made = makeRenewable(capped, tracks, merge)
     if (!made) continue
     const { bytes: whole, onDemand: bytes = whole, ...rest } = made
-    const module = await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>).catch(() => undefined)
+    const module = await compileVariant(bytes)
     if (module) return { compiled: { module, ...rest }, form: { bytes, ...rest } }
   }
   return undefined

@@ -145,7 +145,7 @@ export function sendAndClose(response: ServerResponse, body: Uint8Array): void {
   }
   response.write(body)
   const end = () => response.end()
-  discardRest(response.req, { isSlow: response.statusCode === 408 }).then(end)
+  void discardRest(response.req, { isSlow: response.statusCode === 408 }).then(end)
   response.socket?.once('end', end)
 }
 

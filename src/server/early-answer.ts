@@ -16,7 +16,7 @@ export function endEarly(request: Http2ServerRequest): void {
   const { stream } = request
   if (request.method === 'HEAD')
     unwanted.add(stream) // there Node emits `finish` before the answer
-  else if (stream.writableFinished) stopAfterRest(request)
+  else if (stream.writableFinished) void stopAfterRest(request)
   else stream.once('finish', () => stopAfterRest(request))
 }
 

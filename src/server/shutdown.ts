@@ -164,7 +164,7 @@ export function endWithSignals(
     if (begunAt === undefined) return ending.begin(signal)
     if (parentId && performance.now() - begunAt < DUPLICATE_SIGNAL_MS) return
     log.error({ signal }, 'second signal: exiting immediately')
-    endThreads(log)
+    void endThreads(log)
       .then(() => settleLines(LAST_LINES_MS))
       .then(() => process.exit(1))
   }

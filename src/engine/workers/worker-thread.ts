@@ -93,7 +93,7 @@ class CallLoop {
       const output = this.#engine.call(exportName, input, this.#caller)
       if (output instanceof Promise) {
         this.#isWaiting = true
-        this.#wait(output, since, end)
+        void this.#wait(output, since, end)
         return
       }
       const ms = monotonicMs() - since

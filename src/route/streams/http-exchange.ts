@@ -250,7 +250,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
   #endRequest(): void {
     const { raw } = this.#request
     if (!this.#body.isIncomplete || raw.httpVersionMajor !== 1) return
-    discardRest(raw).then(() => raw.complete || raw.socket.destroy())
+    void discardRest(raw).then(() => raw.complete || raw.socket.destroy())
   }
 
   /** A client that expects 100 sends no body before. */

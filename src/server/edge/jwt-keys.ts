@@ -246,7 +246,7 @@ export class RemoteKeys implements JwtKeys {
     this.#client = openClient(MAX_KEY_SET_BYTES, options.ca)
     this.#timeoutMs = options.timeoutMs ?? 5_000
     this.#now = options.now ?? (() => performance.now())
-    this.#fetch()
+    void this.#fetch()
   }
 
   get isClosed(): boolean {
