@@ -45,7 +45,7 @@ export class FairTurns {
   }
 }
 
-/** Those of the process, because all of its servers share one event loop. */
+/** The scheduler of the process: its servers share one event loop. */
 export const processFairTurns = new FairTurns()
 
 /** Clients that send many small pieces are read one after the other, one in a turn of the event loop. */

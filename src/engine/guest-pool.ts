@@ -54,7 +54,7 @@ class InstancePool implements GuestPool {
   readonly ready: Promise<void>
   changes = 0
   readonly #options: PoolOptions
-  /** The one used last is at the end, and is used first. */
+  /** Idle instances, last in first out. */
   readonly #idle: PooledInstance[] = []
   readonly #running = new Set<PooledInstance>()
   #recycled = 0

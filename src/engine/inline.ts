@@ -123,7 +123,7 @@ class SingleInstanceEngine implements InlineEngine {
       const instance = this.#openNow()
       if (instance) return this.#run(instance, exportName, input, caller)
     }
-    // Those that wait for turns are no queue for an instance: one slow call would refuse thousands of fast ones.
+    // Calls that only wait for their turn do not count against maxQueue.
     if (this.#waiting.length >= this.#options.maxQueue && !this.#waitsForTurn)
       throw new QueueFullError(`${this.#options.maxQueue} calls`)
     return new Promise((resolve, reject) => {
@@ -235,7 +235,7 @@ class SingleInstanceEngine implements InlineEngine {
       .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance did not close'))
   }
 
-  /** Runs waiting calls, until one is not over at once. */
+  /** Runs queued calls until one does not complete synchronously. */
   #next(): void {
     if (this.#isDraining) return // each call that ends asks for the next
     this.#isDraining = true

@@ -34,9 +34,9 @@ class SuspendingEngine implements Engine, ServiceLink {
   readonly ready: Promise<void>
   readonly #options: SuspendingOptions
   readonly #pool: GuestPool
-  /** With the timers that end their wait. */
+  /** Queued calls and their timeout timers. */
   readonly #waiting = new Map<PendingCall, NodeJS.Timeout>()
-  /** Of guests that need not wait for their bytes, such as those of an answer to HEAD. */
+  /** Yields for guests whose reads and writes never block, such as answers to HEAD. */
   readonly #pace = new Pace()
   #running = 0
   #isClosed = false
@@ -126,7 +126,7 @@ class SuspendingEngine implements Engine, ServiceLink {
   ): Promise<unknown> {
     const request = { service: service.name, operation, args }
     const reply = await this.#options.services.run(request, { caller, hasDeadline: false, signal: NEVER })
-    // It must turn although a guest asks again and again. Bytes mostly need turns to come or go, and one for each costs too much.
+    // Yield to the event loop even if a guest polls. Not for each read or write: those usually yield anyway.
     if (isProblem(reply) || !service.isPaced(operation)) await nextTurn()
     else await this.#pace.step()
     if (isToBeEnded({ caller })) throw new ClientGoneError()

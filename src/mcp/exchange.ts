@@ -9,7 +9,7 @@ import type { RequestHeaders } from './transport-headers.ts'
 export interface Exchange {
   readonly id: RequestId
   readonly revision: Revision
-  /** Those that must match the message. */
+  /** Request headers to compare with the message; undefined over stdio. */
   readonly headers: RequestHeaders
   /** `_meta` of its params. */
   readonly meta: Members

@@ -25,7 +25,7 @@ export function isDescription({ plugin, served }: Pick<CallableRoute, 'plugin' |
 
 /**
  * Opens a tool that its plug-in describes: the export `describe` returns `{"tools": [...]}` with entries as in `tools/list`, of which
- * the one with the name of the function counts, or the only one. It is called when the first client wants to know. Options take
+ * the one with the name of the function counts, or the only one. Called on the first request for it. Options take
  * precedence. If it fails, the tool is one without a description.
  */
 export function openSelfDescribed(route: CallableRoute): GuestServer {

@@ -445,7 +445,7 @@ class StreamTotals {
   }
 }
 
-/** What is counted of calls. */
+/** Metrics of calls. */
 export class Figures {
   readonly outcomes = new Counts<Outcome>(OUTCOMES)
   /** Histograms of calls whose guests ran, in milliseconds. */
@@ -507,7 +507,7 @@ export const NO_STATS: EngineStats = {
   isBreakerOpen: false,
 }
 
-/** The sum of both. Most of thousands of engines have nothing to add. */
+/** Adds two statistics. Returns one unchanged if the other is empty. */
 export function addStats(one: EngineStats, other: EngineStats): EngineStats {
   if (one === NO_STATS) return other
   if (other === NO_STATS) return one

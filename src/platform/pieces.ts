@@ -1,7 +1,7 @@
 /** Bytes in several pieces, as they arrived: they are copied to where they are needed without being joined first. */
 export class Pieces {
   readonly list: readonly Uint8Array[]
-  /** Of all pieces, in bytes. */
+  /** Total length in bytes. */
   readonly length: number
 
   constructor(list: readonly Uint8Array[]) {

@@ -122,7 +122,7 @@ interface Loading {
   readonly work: SharedWork<WebAssembly.Module>
 }
 
-/** Maximum number of remembered modules. Unused ones are forgotten when V8 has collected them. */
+/** The number of cached modules. Unused ones are forgotten when V8 has collected them. */
 export function rememberedModules(): number {
   return compiled.size
 }

@@ -95,7 +95,7 @@ export async function openRoutes(
   const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
   const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
-  /** Those without an instance yet. */
+  /** Routes whose engine is not open yet. */
   const waiting = new Set<ChosenRoute>()
   let giveUpNames: (() => void) | undefined
   const close = async () => {

@@ -6,7 +6,7 @@ import { type Connections, requestProblem } from './http-server.ts'
 
 /** The handshakes of a server. */
 export interface Upgrades {
-  /** From now on they go to this app, if it wants them. */
+  /** Routes upgrade requests to this app if it has WebSocket routes. */
   follow(app: FastifyInstance): void
 }
 

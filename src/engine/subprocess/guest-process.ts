@@ -187,7 +187,7 @@ export class GuestProcess {
   /**
    * Terminates the process, whatever it does.
    *
-   * @param cause - The tenant responsible. The end says nothing about the others.
+   * @param cause - The tenant responsible. Other tenants are not blamed for the end.
    * @returns false if it does not end and is given up.
    */
   async kill(cause?: Tenant): Promise<boolean> {

@@ -236,7 +236,7 @@ export class Roster implements RunnerOwner {
     if (this.#isClosed || this.#retry || this.#gate.isShut) return
     const { workers, spareWorkers } = this.#options
     const wanted = workers + (this.#isOpen ? spareWorkers : 0)
-    // One that fails at once is tried again later.
+    // Stop after an immediate failure; the retry timer continues.
     while (this.#ready.length + this.#starting.size + this.#queued.size < wanted && !this.#retry)
       this.#queue()
   }

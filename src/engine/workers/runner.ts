@@ -9,7 +9,7 @@ export interface Runner {
   readonly load: number
   /** The last statistics of its engine. */
   readonly stats: ThreadStats
-  /** Whether it has answered a call, or ended through no fault of its own. */
+  /** Whether it has answered a call, or ended because of another tenant. */
   readonly hasRun: boolean
 
   /** Whether it can take a call now. If not, `RunnerOwner.free` is called later. */

@@ -93,7 +93,7 @@ export class WorkerThread implements Runner {
   #silentSince: number | undefined
   /** Time, in ms, that is not charged to the guests of calls. */
   readonly #excused = new WeakMap<GivenCall, number>()
-  /** Of its guests, when they were last looked at. */
+  /** The turn counter at the last check. */
   #lastTurn = 0
   #hasLeft = false
   #hasRun = false
@@ -303,7 +303,7 @@ export class WorkerThread implements Runner {
     } else this.#take(message, message.payload)
   }
 
-  /** Unless the start timed out and the thread is being terminated. */
+  /** Ignored after the start has timed out. */
   #becomeReady(): void {
     if (!this.#ended.signal.aborted) this.#owner.ready(this)
   }

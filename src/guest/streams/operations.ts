@@ -2,7 +2,7 @@ import type { Caller } from '../../observe/observe.ts'
 import type { MaybePromise } from '../store/store.ts'
 import { after } from './after.ts'
 
-/** Maximum bytes of a piece, and the size of its memory. A turn of two threads costs more than to copy 64 KiB. */
+/** Maximum bytes of a piece, and the size of its memory. A round trip between threads costs more than copying 64 KiB. */
 export const PIECE_BYTES = 262_144
 
 /** Maximum bytes of a piece that a guest reads. What it passes on then fits into one piece, even with a line that was unfinished. */

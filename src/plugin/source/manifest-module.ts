@@ -167,7 +167,7 @@ function readArtifact(
   return { place: { kind: 'artifact', reference }, digest: reference.pin }
 }
 
-/** Their responses cannot be a module, or clients must not send them. */
+/** Methods without a usable response body, and methods forbidden to clients. */
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'HEAD', 'TRACE', 'TRACK'])
 
 function readData(entry: Fields): Pinned<ManifestBytes> | undefined {

@@ -84,7 +84,7 @@ export class HttpExchange implements StreamExchange, StreamFigures {
       () => this.#end(new StreamTimeoutError(limits.streamTimeoutMs)),
       limits.streamTimeoutMs,
     )
-    // Before the exchange is closed, however far the answer is: one of HTTP/2 that a client has cancelled counts as finished.
+    // Set before close: Node reports a cancelled HTTP/2 stream as finished.
     reply.raw.once('close', () => this.#end(new ClientGoneError()))
   }
 

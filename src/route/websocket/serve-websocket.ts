@@ -56,7 +56,7 @@ export class RouteSockets {
   readonly #hooks: RouteHooks | undefined
   readonly #pick: () => SocketVersion
   readonly #origins: ReadonlySet<string>
-  /** Each with the end of what is done for it. */
+  /** Open connections, each with the promise of its handler. */
   readonly #open = new Map<Connection, Promise<void>>()
   readonly #holders = new Set<FastifyInstance['server']>()
   #isEnding = false

@@ -290,7 +290,7 @@ export class RemoteKeys implements JwtKeys {
     throw new JwtKeysUnavailableError()
   }
 
-  /** After another fetch, unless the last one was a moment ago. */
+  /** Fetches again, at most every COOL_DOWN_MS. */
   async #newerThan(keys: FetchedKeys): Promise<FetchedKeys | undefined> {
     if (this.#keys === keys) {
       if (!this.#fetching) {
