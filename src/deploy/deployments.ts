@@ -102,7 +102,7 @@ export interface Deployments {
    * @returns warnings.
    * @throws `FleetNotAppliedError`
    */
-  applied?(signal: AbortSignal): Promise<readonly string[]>
+  readonly applied?: ((signal: AbortSignal) => Promise<readonly string[]>) | undefined
 
   /** Attaches the server whose app changes replace. */
   follow(server: Pick<RunningServer, 'replace'>): void
@@ -150,6 +150,8 @@ export interface ChangeOptions {
   readonly digests?: ReadonlyMap<string, string> | undefined
   /** Who requests it. */
   readonly by?: string | undefined
+  /** Where its edits are stored. Default: where those of the deployments are. */
+  readonly store?: Pick<EditStore, 'write'> | undefined
 }
 
 /** The result of a change. */
@@ -182,8 +184,32 @@ export interface Surroundings {
   readonly opener?: RouteOpener | undefined
   /** Whether changes are logged. Default: true. */
   readonly logsChanges?: boolean | undefined
-  /** The number for operators of a deployment. Default: its own. */
-  revisionOf?(deployment: number): number
+  /** Other servers make the same changes. Default: there are none. */
+  readonly shared?: SharedChanges | undefined
+}
+
+/** Changes of several servers, one after another. */
+export interface SharedChanges {
+  /** @see {@link Deployments.tag} */
+  readonly tag: string
+  /** The number for operators of a deployment. */
+  revisionOf(deployment: number): number
+  /**
+   * Makes a change that all servers will serve.
+   *
+   * @param make - Makes it here.
+   */
+  change(
+    desired: DesiredState | MakeDesired,
+    reason: string,
+    options: ChangeOptions,
+    make: Deployments['attempt'],
+  ): Promise<Attempt>
+  /** @see {@link Deployments.applied} */
+  applied(signal: AbortSignal): Promise<readonly string[]>
+  /** Ends the current change, and accepts no more. */
+  stop(): void
+  close(): Promise<void>
 }
 
 /** An id of this process. */
@@ -261,12 +287,12 @@ class LiveDeployments implements Deployments {
   }
 
   get tag(): string {
-    return `${BOOT}-${this.#current.revision}`
+    return this.#surroundings.shared?.tag ?? `${BOOT}-${this.#current.revision}`
   }
 
   get revision(): number {
     const { revision } = this.#current
-    return this.#surroundings.revisionOf?.(revision) ?? revision
+    return this.#surroundings.shared?.revisionOf(revision) ?? revision
   }
 
   get files(): FileLog {
@@ -283,6 +309,11 @@ class LiveDeployments implements Deployments {
 
   get meters(): Meters | undefined {
     return this.#surroundings.meters
+  }
+
+  get applied(): Deployments['applied'] {
+    const { shared } = this.#surroundings
+    return shared && ((signal) => shared.applied(signal))
   }
 
   follow(server: Pick<RunningServer, 'replace'>): void {
@@ -331,7 +362,17 @@ class LiveDeployments implements Deployments {
     throw attempt.error
   }
 
-  async attempt(
+  attempt(
+    desired: DesiredState | MakeDesired,
+    reason: string,
+    options: ChangeOptions = {},
+  ): Promise<Attempt> {
+    const { shared } = this.#surroundings
+    const make: Deployments['attempt'] = (...change) => this.#attempt(...change)
+    return shared ? shared.change(desired, reason, options, make) : make(desired, reason, options)
+  }
+
+  async #attempt(
     desired: DesiredState | MakeDesired,
     reason: string,
     options?: ChangeOptions,
@@ -386,11 +427,13 @@ class LiveDeployments implements Deployments {
   }
 
   refuse(): void {
+    this.#surroundings.shared?.stop() // first: what a shutdown aborts is no refusal of what others serve
     this.#closed.abort(new ChangeRefusedError('the server is shutting down'))
   }
 
   async close(): Promise<void> {
     this.refuse()
+    await this.#surroundings.shared?.close()
     await Promise.race([this.#last, sleep(OLD_APP_CLOSE_MS, undefined, { ref: false })])
     await this.#opener.close()
   }
@@ -460,7 +503,7 @@ class LiveDeployments implements Deployments {
         signal.throwIfAborted() // the last check: after this it goes live
         if (!end()) throw new ChangeRefusedError('it was already committed or aborted')
         try {
-          await this.#store?.write(plan.edits, plan.plugins.modules)
+          await (options.store ?? this.#store)?.write(plan.edits, plan.plugins.modules)
           await made.commit?.()
         } catch (error) {
           await giveUp(error)

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import {
   AdminConflictError,
   ChangeRefusedError,
+  FleetChangedError,
   FleetEmptyError,
   FleetUnavailableError,
 } from '../../errors/errors.ts'
@@ -10,8 +11,17 @@ import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import type { Secrets } from '../../observe/log/secrets.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
+import {
+  type Attempt,
+  type ChangeOptions,
+  type Deployments,
+  type MakeDesired,
+  reload,
+  type SharedChanges,
+} from '../deployments.ts'
+import type { DesiredState } from '../desired-state.ts'
 import { type Edits, trafficOf } from '../edits.ts'
-import type { ServingSide } from '../serving-side.ts'
+import type { EditStore } from '../state-folder.ts'
 import { renderState } from '../state-json.ts'
 import { appliedByAll, namesOf, revertTo, usesOf, writeHead } from './changes.ts'
 import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
@@ -33,6 +43,9 @@ const LEAST_MS = 50
 /** How long a request waits for all nodes, besides the time of the canaries. */
 const WAIT_MS = 30_000
 
+/** How often a change is made again because another one came first. */
+const MAX_TRIES = 20
+
 /** The number of deployments whose revisions are known. */
 const KEPT_DEPLOYMENTS = 100
 
@@ -42,7 +55,7 @@ const SHOWN_PLUGINS = 100
 export interface FleetNodeParts {
   readonly settings: Pick<FleetSettings, 'node' | 'pollMs' | 'rules' | 'moduleMax'>
   readonly store: FleetStore
-  readonly states: Pick<NodeStates, 'load' | 'keep' | 'keepModules' | 'module'>
+  readonly states: Pick<NodeStates, 'load' | 'renew' | 'keep' | 'keepModules' | 'module'>
   /** Values that are in no report. */
   readonly secrets: Pick<Secrets, 'hide'>
   readonly log: FastifyBaseLogger
@@ -62,14 +75,6 @@ interface Live {
   readonly since: string
 }
 
-/** A change between its preparation and its end. */
-interface PendingChange {
-  /** The head that it replaces. */
-  readonly head: FleetHead
-  readonly by: string
-  readonly reason: string
-}
-
 export interface FailedBeginning {
   readonly revision: FleetRevision | undefined
   readonly error: unknown
@@ -87,15 +92,24 @@ export interface FleetView extends SeenNodes {
   readonly revisions: readonly FleetRevision[]
 }
 
+/** Serves revisions of the fleet. */
+export type FleetServer = Pick<Deployments, 'prepare'>
+
+/** A revision is in the store already. */
+const STORED: Pick<EditStore, 'write'> = { write: async () => undefined }
+
 /**
  * A node of a fleet: follows the head, reports what it serves, takes the next steps of rollouts, and makes changes. It
  * never applies an older revision than the one that it serves, and never two at a time. Serving does not depend on it.
+ *
+ * A change is one of the fleet: it is derived from the newest revision, prepared here, stored, and then goes live here and
+ * everywhere. A reload reads the options of this node again, and changes only it.
  */
-export class FleetNode {
+export class FleetNode implements SharedChanges {
   readonly #parts: FleetNodeParts
   readonly #instance = randomUUID()
   readonly #ended = new AbortController()
-  #side: ServingSide | undefined
+  #server: FleetServer | undefined
   #url: string | undefined
   #live: Live
   #head: FleetHead | undefined
@@ -112,8 +126,6 @@ export class FleetNode {
   #next: FleetRevision | undefined
   /** Revisions of the last deployments, by their numbers. */
   readonly #revisions = new Map<number, number>()
-  /** The number of the last state that was prepared. */
-  #serial = 0
   /** Settles when the last copy was kept. */
   #keeping: Promise<void> = Promise.resolve()
   #connectedAt: number
@@ -123,8 +135,6 @@ export class FleetNode {
   #last: Promise<unknown> = Promise.resolve()
   #wake: () => void = () => undefined
   #isWoken = false
-  /** The change that is being made, between its preparation and its end. */
-  #change: PendingChange | undefined
 
   /** @param failed - A revision that could not be served at the start. */
   constructor(
@@ -177,9 +187,9 @@ export class FleetNode {
     }
   }
 
-  /** @param side - Serves what the head asks for. */
-  attach(side: ServingSide, url?: string): void {
-    this.#side = side
+  /** @param server - Serves what the head asks for. */
+  attach(server: FleetServer, url?: string): void {
+    this.#server = server
     this.#url = url
   }
 
@@ -196,13 +206,6 @@ export class FleetNode {
   /** Ends following, and aborts the present step. */
   stop(): void {
     this.#ended.abort(new ChangeRefusedError('the server is shutting down'))
-    this.#wake()
-  }
-
-  /** Tries a refused revision again without a pause. */
-  retry(): void {
-    this.#retryAt = 0
-    this.#isWoken = true
     this.#wake()
   }
 
@@ -230,31 +233,66 @@ export class FleetNode {
     return made
   }
 
-  /**
-   * Makes a change, which {@link FleetNode.persist} stores: brings the node to the head first. Call it within
-   * {@link FleetNode.exclusive}.
-   *
-   * @throws `AdminConflictError` during a rollout, and if the node does not serve the head.
-   */
-  async change<Value>(by: string | undefined, reason: string, make: () => Promise<Value>): Promise<Value> {
-    await this.#step()
-    const head = this.#editable()
-    this.#change = { head, by: by ?? this.#parts.settings.node, reason }
+  change(
+    desired: DesiredState | MakeDesired,
+    reason: string,
+    options: ChangeOptions,
+    make: Deployments['attempt'],
+  ): Promise<Attempt> {
+    return this.exclusive(async () => {
+      const by = options.by ?? this.#parts.settings.node
+      for (let tries = 1; ; tries++) {
+        const attempt =
+          desired === reload
+            ? await this.#reload(reason, options, make)
+            : await this.#change(desired, reason, { ...options, by }, make)
+        if (!(attempt.error instanceof FleetChangedError) || tries === MAX_TRIES) return attempt
+      }
+    })
+  }
+
+  async #reload(reason: string, options: ChangeOptions, make: Deployments['attempt']): Promise<Attempt> {
     try {
-      return await make()
-    } finally {
-      this.#change = undefined
+      await this.#parts.states.renew()
+    } catch (error) {
+      return make(() => Promise.reject(error), reason)
+    }
+    this.#retryAt = 0 // a refused revision is tried again without a pause
+    this.#isWoken = true
+    this.#wake()
+    return make(reload, reason, { ...options, store: STORED })
+  }
+
+  /** Brings the node to the head first. A change is refused during a rollout, and if the node does not serve the head. */
+  async #change(
+    desired: DesiredState | MakeDesired,
+    reason: string,
+    options: ChangeOptions & { readonly by: string },
+    make: Deployments['attempt'],
+  ): Promise<Attempt> {
+    try {
+      await this.#step()
+      const head = this.#editable()
+      const write: EditStore['write'] = (edits, modules) =>
+        this.#persist(head, { by: options.by, reason }, edits, modules)
+      return await make(desired, reason, { ...options, store: { write } })
+    } catch (error) {
+      return make(() => Promise.reject(error), reason)
     }
   }
 
   /**
-   * Stores the change that is being made, before it goes live here.
+   * Stores a change before it goes live here.
    *
+   * @param head - The one that it replaces.
    * @throws {@link FleetChangedError} if another change came first.
    */
-  async persist(edits: Edits, modules: ReadonlyMap<string, ModuleBytes>): Promise<void> {
-    const change = this.#change
-    if (!change) return // a revision that was stored before, or a reload of this node's own options
+  async #persist(
+    head: FleetHead,
+    { by, reason }: { readonly by: string; readonly reason: string },
+    edits: Edits,
+    modules: ReadonlyMap<string, ModuleBytes>,
+  ): Promise<void> {
     const { store, states, settings } = this.#parts
     const texts = { configuration: this.#live.texts.configuration, edits: renderState(edits) }
     await this.#keeping // it removes modules that it does not know
@@ -263,7 +301,6 @@ export class FleetNode {
       storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
       store.nodes(),
     ])
-    const { head, by, reason } = change
     const next = nextHead(
       head,
       { ...digestsOfTexts(texts), by, reason, rules: settings.rules, node: settings.node },
@@ -525,9 +562,9 @@ export class FleetNode {
   async #serve(): Promise<boolean> {
     const { settings, states, log } = this.#parts
     const head = this.#head
-    const side = this.#side
+    const server = this.#server
     const { fleet, revision } = this.#live
-    if (!head || !side) return false
+    if (!head || !server) return false
     const isOther = fleet !== undefined && head.fleet !== fleet
     const served = revision && !isOther ? revision : { revision: 0, id: '' }
     const wanted = wantedBy(head, settings.node, served)
@@ -538,11 +575,15 @@ export class FleetNode {
     await this.#keeping // it removes modules that it does not know
     try {
       const state = await states.load(wanted)
-      const serial = ++this.#serial
+      const { configuration, edits } = state
       const reason = `fleet revision ${wanted.revision}: ${wanted.reason}`
       this.#next = wanted
-      await side.prepare({ ...state, revision: serial }, reason, this.#ended.signal)
-      await side.commit(serial)
+      const prepared = await server.prepare(
+        ({ revision }) => ({ revision, configuration, edits, warnings: [] }),
+        reason,
+        { signal: this.#ended.signal, store: STORED },
+      )
+      await prepared.commit()
       this.#adopt(head, wanted, state)
     } catch (error) {
       if (this.#ended.signal.aborted || error instanceof FleetUnavailableError) throw error

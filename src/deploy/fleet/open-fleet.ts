@@ -17,9 +17,8 @@ import { type Edits, NO_EDITS } from '../edits.ts'
 import { PluginTable, sourceOptions } from '../loader.ts'
 import { together } from '../plan.ts'
 import { loadOptionsOf, type Resolved } from '../resolve.ts'
-import { openServed, serveBy } from '../serve-states.ts'
+import { openServed } from '../serve-states.ts'
 import { renderTexts } from './contents.ts'
-import { FleetDeployments } from './fleet-deployments.ts'
 import { type FailedBeginning, FleetNode, type FleetNodeParts } from './fleet-node.ts'
 import type { FleetHead, FleetRevision, FleetStore, NodeReport } from './fleet-store.ts'
 import { type LastCopy, lastCopyIn } from './last-copy.ts'
@@ -116,13 +115,13 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
       const begun = await beginning.read()
       const { edits, texts } = begun.state
       const node = new FleetNode(parts, { fleet, revision, from, edits, texts }, head.head, failure)
-      const local = await openBeginning(begun, node, states, opening, sources, from === 'files')
+      const deployments = await openBeginning(begun, node, states, opening, sources, from === 'files')
       return {
         title: `${store.name}, revision ${node.status.revision}`,
         node,
-        deployments: new FleetDeployments(local, node, () => states.renew()),
+        deployments,
         start(url) {
-          node.attach(serveBy(local, 0), url)
+          node.attach(deployments, url)
           node.start()
         },
       }
@@ -159,23 +158,16 @@ function openBeginning(
   sourceOptions: (load: CheckedLoadOptions) => SourceOptions,
   isSeed: boolean,
 ): Promise<Deployments> {
-  let isFirst = true
   return openServed(state, {
-    begin: async (options) => ({
-      ...(await begin(options, node)),
-      revisionOf: (deployment) => node.revisionOf(deployment),
-    }),
+    begin: async (options) => ({ ...(await begin(options, node)), shared: node }),
     sourceOptions,
     module: async (digest) => {
       const module = modules.get(digest)
       return module ? bytesOf(module) : states.module(digest)
     },
     reread: async () => states.stateOf(node.texts, 0).configuration,
-    async persist(edits, added) {
-      if (!isFirst) return node.persist(edits, added)
-      isFirst = false
-      if (isSeed) await node.seed(modules)
-    },
+    // Later edits are stored by the node.
+    persist: async () => void (isSeed && (await node.seed(modules))),
   })
 }
 

@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { type Deployment, type Deployments, reload } from '../../../src/deploy/deployments.ts'
+import type { ChangeRecord, DesiredState } from '../../../src/deploy/desired-state.ts'
 import type { Edits } from '../../../src/deploy/edits.ts'
 import { revertTo } from '../../../src/deploy/fleet/changes.ts'
 import { digestsOfTexts } from '../../../src/deploy/fleet/contents.ts'
-import { FleetNode } from '../../../src/deploy/fleet/fleet-node.ts'
+import { FleetNode, type FleetServer } from '../../../src/deploy/fleet/fleet-node.ts'
 import type { FleetHead, FleetRevision, RolloutRules } from '../../../src/deploy/fleet/fleet-store.ts'
 import { wantedBy } from '../../../src/deploy/fleet/rollout.ts'
-import type { ServedState, ServingSide } from '../../../src/deploy/serving-side.ts'
 import { parseState, renderState } from '../../../src/deploy/state-json.ts'
 import { PluginInvalidError } from '../../../src/errors/errors.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
@@ -30,6 +31,14 @@ function editsOf(version: number): Edits {
     plugins: new Map([['p', { added: true, versions: [live], traffic: [{ digest, percent: 100 }] }]]),
     routes: new Map(),
   }
+}
+
+function desiredOf(edits: Edits): DesiredState {
+  return { revision: 1, configuration: {} as DesiredState['configuration'], edits, warnings: [] }
+}
+
+const RECORD: ChangeRecord = {
+  ...{ at: '', reason: 'test', ok: true, revision: 1, ms: 0, routes: 0, kept: 0, warnings: [] },
 }
 
 const versionOf = ({ plugins }: Edits) => Number(plugins.get('p')?.versions[0]?.addedAt)
@@ -74,11 +83,12 @@ class ModelNode {
         if ('problem' in edits) throw new Error(edits.problem)
         return {
           revision: revision.revision,
-          configuration: {} as ServedState['configuration'],
+          configuration: {} as DesiredState['configuration'],
           edits,
           texts,
         }
       },
+      renew: async () => undefined,
       module: async (digest: string) => Buffer.from(digest),
       keep: async () => {
         isKeeping = true
@@ -91,7 +101,7 @@ class ModelNode {
     const live = { fleet: wanted && head?.fleet, revision: wanted, edits, texts, from } as const
     const clock = () => fleet.now
     this.node = new FleetNode({ settings, store, states, secrets, log: openLog('silent'), clock }, live, head)
-    this.node.attach(this.#side())
+    this.node.attach(this.#server())
     this.highest = wanted?.revision ?? 0
     return this.node
   }
@@ -103,20 +113,22 @@ class ModelNode {
   }
 
   async put(version: number): Promise<boolean> {
-    const edits = editsOf(version)
-    try {
-      await this.node.exclusive(() =>
-        this.node.change(undefined, `put ${version}`, async () => {
-          if (this.refuses.has(version)) throw new PluginInvalidError('handle.wasm', 'it cannot be served')
-          await this.node.persist(edits, new Map())
-        }),
-      )
-    } catch (error) {
-      expect(error).toHaveProperty('code') // refused, for a reason
-      return false
+    const make: Deployments['attempt'] = async (desired, _reason, { store } = {}) => {
+      try {
+        const now = desiredOf(editsOf(0))
+        const made = typeof desired === 'function' ? await desired(now, async () => now) : desired
+        if (this.refuses.has(version)) throw new PluginInvalidError('handle.wasm', 'it cannot be served')
+        await store?.write(made.edits, new Map())
+        return { record: RECORD }
+      } catch (error) {
+        return { record: { ...RECORD, ok: false }, error }
+      }
     }
-    this.check()
-    return true
+    const edited = desiredOf(editsOf(version))
+    const { record, error } = await this.node.change(() => edited, `put ${version}`, {}, make)
+    if (record.ok) this.check()
+    else expect(error).toHaveProperty('code') // refused, for a reason
+    return record.ok
   }
 
   /** A node never goes back, and serves only what some head has allowed. */
@@ -127,24 +139,22 @@ class ModelNode {
     if (revision > 0) expect(this.#model.allowed(this.name, revision)).toBe(true)
   }
 
-  #side(): ServingSide {
-    let prepared: number | undefined
+  #server(): FleetServer {
     return {
-      prepare: async ({ revision, edits }) => {
+      prepare: async (desired, _reason, { store } = {}) => {
         expect(this.isPreparing).toBe(false)
         this.isPreparing = true
-        await Promise.resolve()
+        const now = desiredOf(editsOf(0))
+        const { edits } = typeof desired === 'function' ? await desired(now, async () => now) : desired
         this.isPreparing = false
         if (this.refuses.has(versionOf(edits)))
           throw new PluginInvalidError('handle.wasm', 'it cannot be served')
-        prepared = revision
-        return { routes: [], kept: 0 }
+        const commit = async () => {
+          await store?.write(edits, new Map())
+          return {} as Deployment
+        }
+        return { routes: [], kept: 0, commit, abort: async () => undefined }
       },
-      commit: async (revision) => {
-        expect(revision).toBe(prepared)
-      },
-      abort: async () => undefined,
-      status: () => Promise.reject(new Error('unused')),
     }
   }
 }
@@ -246,7 +256,7 @@ test('a refused revision is tried again at once if a node is told that it may se
   b.refuses.clear()
   await b.step()
   expect(b.node.status.revision).toBe(1)
-  b.node.retry()
+  await b.node.change(reload, 'test', {}, async () => ({ record: RECORD }))
   await b.step()
   expect(b.node.status).toMatchObject({ revision: 2, refused: undefined })
 })
