@@ -95,7 +95,10 @@ export function readPluginConfig(
     source,
     route,
     server,
-    load: { ...loadOptions({ ...route, load: 'eager' }, 1, loading, sources), name: nameOfWord(source) },
+    load: {
+      ...loadOptions({ ...route, load: 'eager' }, { expected: 1, compiles: true }, loading, sources),
+      name: nameOfWord(source),
+    },
     given,
   }
 }

@@ -90,10 +90,11 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
       const meters = isShown ? await openMeters() : undefined
       processes = await openProcessesOf(options, { log, meters }, host)
       if (options.otel && !processes) sdk ??= await startSdk(host)
-      if (!meters) return { log, opener: processes }
+      const open = processes?.open.bind(processes)
+      if (!meters) return { log, open }
       // Before the routes, so that health checks see the server starting.
       admin = await startAdminOf(options, { log, meters, lines, processes, fleet: node }, host)
-      return { log, meters, opener: processes }
+      return { log, meters, open }
     }
     fleet = await openFleetOf({ config, around, begin, log: () => log })
     const deployments =

@@ -89,6 +89,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         }
         if (path !== undefined) refuseEmpty(path, config, merged)
         await pace.step()
+        reading.plugins.compiles = reading.compiles?.(merged.server) ?? reading.plugins.compiles
         const load = openLoader(loading, sources(loading), reading)
         const limits = { onFile: reading.onFile, maxFunctions: loading.maxFunctions }
         const commands = Object.keys(around.commands)

@@ -5,29 +5,19 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { nextTurn, Pace, unlessAborted } from '../platform/async-work.ts'
-import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
+import { nextTurn, unlessAborted } from '../platform/async-work.ts'
 import { explainLimit } from '../platform/system-errors.ts'
-import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import type { RunningServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
-import {
-  ChangeLog,
-  type ChangeRecord,
-  type DesiredState,
-  desiredState,
-  refuseEdit,
-  refuseState,
-  sourceOf,
-} from './desired-state.ts'
-import { mainModuleOf, type Version } from './edits.ts'
+import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileLog, readSettled } from './file-log.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
-import type { OpenedRoutes, RouteOpener } from './open-here.ts'
 import { together } from './plan.ts'
-import { keepWhatStays, loadOptionsOf, pagesOf, type Resolved, resolve } from './resolve.ts'
+import type { OwnReplica, PreparedRoutes, ResolvedRoutes } from './replica.ts'
+import type { Resolved } from './resolve.ts'
+import type { FirstPlan } from './resolver.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** A deployment: the routes that are served. */
@@ -115,7 +105,7 @@ export interface Deployments {
 }
 
 /** A change that is ready to go live. */
-export interface Prepared extends Pick<OpenedRoutes, 'routes' | 'kept'> {
+export interface Prepared extends PreparedRoutes {
   /**
    * Persists the change and makes it live. The old deployment ends after its last request.
    *
@@ -180,10 +170,8 @@ export interface Surroundings {
   readonly log: FastifyBaseLogger
   /** The call metrics, if they are enabled. */
   readonly meters?: Meters | undefined
-  /** Where the routes are opened. Default: here. */
-  readonly opener?: RouteOpener | undefined
-  /** Whether changes are logged. Default: true. */
-  readonly logsChanges?: boolean | undefined
+  /** Serves the first state, and then others. Default: in this process. */
+  readonly open?: ((first: FirstPlan) => Promise<OwnReplica>) | undefined
   /** Other servers make the same changes. Default: there are none. */
   readonly shared?: SharedChanges | undefined
 }
@@ -216,14 +204,13 @@ export interface SharedChanges {
 const BOOT = Math.floor(performance.timeOrigin).toString(36)
 
 /** How long a shutdown waits for a change in preparation, which may be downloading. */
-const OLD_APP_CLOSE_MS = 500
+const CHANGE_END_MS = 500
 
 /** Everything that lives as long as the deployments. */
 export interface DeploymentParts {
   readonly files: FileLog
   readonly tags: ReadonlyMap<string, string>
-  readonly plugins: PluginTable
-  readonly opener: RouteOpener
+  readonly replica: OwnReplica
   readonly store: EditStore | undefined
 }
 
@@ -237,29 +224,31 @@ export function deploymentsFrom(
   return new LiveDeployments(source, first, parts, surroundings)
 }
 
-/** What a change serves, and how it came about. */
-interface Planned extends Resolved {
-  readonly desired: DesiredState
+/** A configuration that a change has read again. */
+interface Reread {
   readonly plugins: PluginTable
-  /** The digests of tags; undefined if the configuration was not read again. */
-  readonly tags: ReadonlyMap<string, string> | undefined
-  readonly notes: readonly string[]
+  /** The digests of tags. */
+  readonly tags: ReadonlyMap<string, string>
+}
+
+/** A change between its preparation and its end. */
+interface CurrentChange {
+  readonly reason: string
+  readonly begun: number
+  /** Call it at the end. */
+  readonly leave: (failure?: unknown) => void
 }
 
 class LiveDeployments implements Deployments {
   readonly log = new ChangeLog()
   readonly #source: ConfigurationSource
   readonly #surroundings: Surroundings
-  readonly #opener: RouteOpener
+  readonly #replica: OwnReplica
   readonly #store: EditStore | undefined
-  /** Options of the start, for settings that cannot change. */
-  readonly #first: Resolved['options']
   #current: Deployment
-  #plugins: PluginTable
   #files: FileLog
   #tags: ReadonlyMap<string, string>
   #behind: Behind | undefined
-  #server: Pick<RunningServer, 'replace'> | undefined
   /** Settles when the last requested change has ended. */
   #last: Promise<unknown> = Promise.resolve()
   readonly #closed = new AbortController()
@@ -267,16 +256,14 @@ class LiveDeployments implements Deployments {
   constructor(
     source: ConfigurationSource,
     first: Deployment,
-    { files, tags, plugins, opener, store }: DeploymentParts,
+    { files, tags, replica, store }: DeploymentParts,
     surroundings: Surroundings,
   ) {
     this.#source = source
     this.#current = first
-    this.#first = first.options
     this.#files = files
     this.#tags = tags
-    this.#plugins = plugins.settled()
-    this.#opener = opener
+    this.#replica = replica
     this.#store = store
     this.#surroundings = surroundings
     setMaxListeners(0, this.#closed.signal)
@@ -317,7 +304,7 @@ class LiveDeployments implements Deployments {
   }
 
   follow(server: Pick<RunningServer, 'replace'>): void {
-    this.#server = server
+    this.#replica.follow?.(server)
   }
 
   async prepare(
@@ -392,10 +379,9 @@ class LiveDeployments implements Deployments {
   }
 
   report({ record, error }: Attempt): void {
-    const { log, meters, logsChanges = true } = this.#surroundings
+    const { log, meters } = this.#surroundings
     this.log.add(record)
     meters?.reloads.count(record.ok ? 'ok' : 'refused')
-    if (!logsChanges) return
     const { reason, revision, routes, kept, ms, warnings } = record
     if (record.ok) log.info({ reason, revision, routes, kept, ms }, 'changed')
     else if (error instanceof InternalError) log.error({ reason, err: error.cause }, 'not changed')
@@ -434,8 +420,8 @@ class LiveDeployments implements Deployments {
   async close(): Promise<void> {
     this.refuse()
     await this.#surroundings.shared?.close()
-    await Promise.race([this.#last, sleep(OLD_APP_CLOSE_MS, undefined, { ref: false })])
-    await this.#opener.close()
+    await Promise.race([this.#last, sleep(CHANGE_END_MS, undefined, { ref: false })])
+    await this.#replica.close()
   }
 
   /** Waits for earlier changes. @returns a function that marks this one as ended. */
@@ -458,24 +444,31 @@ class LiveDeployments implements Deployments {
   async #make(
     desired: DesiredState | MakeDesired,
     options: ChangeOptions & { readonly signal: AbortSignal },
-    change: {
-      readonly reason: string
-      readonly begun: number
-      /** Call it at the end. */
-      readonly leave: (failure?: unknown) => void
-    },
+    change: CurrentChange,
   ): Promise<Prepared> {
-    const { signal } = options
+    const { signal, modules, isEdit, store = this.#store } = options
     const { log } = this.#surroundings
-    const plan = await this.#plan(desired, options)
-    await nextTurn()
-    const { options: kept, warnings } = keepWhatStays(plan.options, this.#first)
-    raiseMemoryCeiling(pagesOf(plan))
-    const made = await this.#opener.open(
-      { ...plan, options: { ...kept, trial: true }, module: moduleOf(plan.plugins, this.#store) },
-      change.reason,
-      signal,
-    )
+    const now = this.#current
+    let reread: Reread | undefined
+    const read = () =>
+      this.#reread(options, (found) => {
+        reread = found
+      })
+    const made = typeof desired === 'function' ? await desired(now.desired, read) : desired
+    signal.throwIfAborted()
+    if (made.revision !== now.revision)
+      throw new ChangeRefusedError(
+        `it was derived from revision ${made.revision}, but the current revision is ${now.revision}`,
+      )
+    const revision = now.revision + 1
+    const { configuration, edits } = made
+    const state = { revision, configuration, edits, plugins: reread?.plugins, modules, isEdit }
+    const prepared = await this.#replica.prepare(state, change.reason, signal)
+    const { resolved } = prepared
+    const notes = [
+      ...(configuration === now.desired.configuration ? [] : configuration.warnings),
+      ...[...made.warnings, ...resolved.warnings, ...resolved.waiting],
+    ]
     let isOver = false
     /** @returns whether this call ended it. */
     const end = () => {
@@ -485,7 +478,7 @@ class LiveDeployments implements Deployments {
       return isFirst
     }
     const giveUp = async (failure: unknown) => {
-      await made.close().finally(() => change.leave(failure))
+      await this.#replica.abort(revision).finally(() => change.leave(failure))
     }
     const abort = async () => {
       if (end()) await giveUp(signal.reason ?? new ChangeRefusedError('it was aborted'))
@@ -496,85 +489,51 @@ class LiveDeployments implements Deployments {
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
     return {
-      routes: made.routes,
-      kept: made.kept,
+      routes: prepared.routes,
+      kept: prepared.kept,
       abort,
       commit: async () => {
         signal.throwIfAborted() // the last check: after this it goes live
         if (!end()) throw new ChangeRefusedError('it was already committed or aborted')
         try {
-          await (options.store ?? this.#store)?.write(plan.edits, plan.plugins.modules)
-          await made.commit?.()
+          await store?.write(resolved.edits, resolved.plugins.modules)
+          await this.#replica.commit(revision)
         } catch (error) {
           await giveUp(error)
           throw error
         }
-        const deployment = this.#goLive(plan, made, [...plan.notes, ...warnings], change)
+        this.#tags = reread?.tags ?? this.#tags
+        const deployment = this.#goLive(prepared, notes, change)
         change.leave()
         return deployment
       },
     }
   }
 
-  /** The resolved routes with their plug-ins, and warnings. */
-  async #plan(
-    desired: DesiredState | MakeDesired,
-    {
-      signal,
-      modules = new Map(),
-      isEdit = false,
-      digests,
-    }: ChangeOptions & { readonly signal: AbortSignal },
-  ): Promise<Planned> {
-    const place = { isServing: true, signal, log: this.#surroundings.log }
-    const now = this.#current
-    let plugins = new PluginTable(this.#plugins)
-    let tags: ReadonlyMap<string, string> | undefined
-    const reread = () =>
-      readSettled((files) => {
-        this.#files = files
-        plugins = new PluginTable()
-        const found = new Map<string, string>()
-        tags = found
-        return this.#reread({
-          ...place,
-          onFile: (path) => files.note(path),
-          onTag: (reference, digest) => found.set(reference, digest),
-          digests,
-          plugins,
-        })
-      }, signal)
-    const made = typeof desired === 'function' ? await desired(now.desired, reread) : desired
-    signal.throwIfAborted()
-    if (made.revision !== now.revision)
-      throw new ChangeRefusedError(
-        `it was derived from revision ${made.revision}, but the current revision is ${now.revision}`,
-      )
-    for (const [digest, bytes] of modules) plugins.modules.set(digest, bytes)
-    const isReread = made.configuration !== now.desired.configuration
-    const failures: unknown[] = []
-    const resolved = await resolve(made, {
-      ...place,
-      ...resolvedBy(this.#store, isEdit),
-      sources: this.#source.sourceOptions(isReread ? loadOptionsOf(made.configuration) : now.options),
-      plugins,
-      before: isReread ? undefined : now,
-      live: now.routes,
-      failed: (error) => failures.push(error),
-    })
-    if (failures.length > 0) throw together(failures)
-    const notes = [...(isReread ? made.configuration.warnings : []), ...made.warnings, ...resolved.warnings]
-    return { ...resolved, desired: { ...made, edits: resolved.edits, warnings: [] }, plugins, tags, notes }
-  }
-
-  async #reread(reading: ReadingOptions): Promise<DesiredState> {
-    const failures: unknown[] = []
-    const configuration = await this.#source.read(reading, (error) => failures.push(error))
-    if (!configuration || failures.length > 0) throw together(failures)
-    const { revision, edits } = this.#current.desired
-    return this.#store
-      ? desiredState(configuration, edits, revision)
-      : { revision, configuration, edits, warnings: [] }
+  /** Reads the configuration again, and keeps the edits. */
+  #reread(
+    { signal, digests }: ChangeOptions & { readonly signal: AbortSignal },
+    found: (reread: Reread) => void,
+  ): Promise<DesiredState> {
+    return readSettled(async (files) => {
+      this.#files = files
+      const plugins = new PluginTable()
+      plugins.compiles = this.#replica.compiles
+      const tags = new Map<string, string>()
+      found({ plugins, tags })
+      const failures: unknown[] = []
+      const reading: ReadingOptions = {
+        ...{ isServing: true, signal, log: this.#surroundings.log, digests, plugins },
+        onFile: (path) => files.note(path),
+        onTag: (reference, digest) => tags.set(reference, digest),
+      }
+      const configuration = await this.#source.read(reading, (error) => failures.push(error))
+      if (!configuration || failures.length > 0) throw together(failures)
+      const { revision, edits } = this.#current.desired
+      return this.#store
+        ? desiredState(configuration, edits, revision)
+        : { revision, configuration, edits, warnings: [] }
+    }, signal)
   }
 
   #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): Behind {
@@ -584,37 +543,20 @@ class LiveDeployments implements Deployments {
   }
 
   #goLive(
-    plan: Planned,
-    { app, routes: served, kept }: OpenedRoutes,
+    { resolved, routes: served, kept }: ResolvedRoutes,
     warnings: readonly string[],
-    { reason, begun }: { readonly reason: string; readonly begun: number },
+    { reason, begun }: CurrentChange,
   ): Deployment {
-    const before = this.#current
-    const revision = before.revision + 1
-    const { options, routes, edits } = plan
-    const desired = { ...plan.desired, revision }
-    const live = { options, routes, edits, warnings: plan.warnings, desired, app, served, revision }
+    const { options, routes, edits } = resolved
+    const revision = this.#current.revision + 1
+    const desired = { ...resolved.desired, revision }
+    const { app } = this.#replica
+    const live = { options, routes, edits, warnings: resolved.warnings, desired, app, served, revision }
     this.#current = live
-    this.#plugins = plan.plugins.settled()
-    this.#tags = plan.tags ?? this.#tags
     const record = { ...this.#record(reason, begun), kept, warnings }
     this.#current = { ...live, record }
-    const { log } = this.#surroundings
-    if (options.logLevel !== before.options.logLevel) log.level = options.logLevel // a program's own logger may have another level
-    // Requests in flight may take long: do not wait for the old app to close.
-    this.#server
-      ?.replace(app)
-      .catch((error) => log.error(errorFields(error), 'the replaced deployment failed to close'))
     this.report({ record })
-    logOrigins(routes, before.routes, log)
-    void this.#forgetUnused(this.#current)
     return this.#current
-  }
-
-  /** Until the next deployment is live: then its plug-ins count. */
-  async #forgetUnused(live: Deployment): Promise<void> {
-    const used = await usedBy(live)
-    await this.#plugins.removeUnless((digest) => used.has(digest) || this.#current !== live)
   }
 
   #record(reason: string, begun: number): ChangeRecord {
@@ -629,78 +571,6 @@ class LiveDeployments implements Deployments {
       warnings: [],
     }
   }
-}
-
-/**
- * Logs the origin and signer of each version whose origin or signer is new. A reload reads all versions again; those that are as
- * before are not logged.
- *
- * @param before - The routes until now.
- */
-export function logOrigins(
-  routes: Deployment['routes'],
-  before: Deployment['routes'],
-  log: FastifyBaseLogger,
-): void {
-  const known = new Set(originsOf(before).map((origin) => JSON.stringify(origin)))
-  for (const origin of originsOf(routes)) {
-    const key = JSON.stringify(origin)
-    if (known.has(key)) continue
-    known.add(key)
-    log.info(origin, 'the origin of a plug-in')
-  }
-}
-
-/** Of the versions that are from elsewhere or signed. Of thousands of routes, most are neither: they cost no allocation. */
-function originsOf(routes: Deployment['routes']): object[] {
-  const origins: object[] = []
-  const add = (plugin: string, version: Version) => {
-    const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
-    if (origin === undefined && signer === undefined) return
-    origins.push({
-      ...{ plugin, digest, origin, signer },
-      attestations: attestations?.length ? attestations : undefined,
-    })
-  }
-  for (const { target } of routes) {
-    add(target.name, target.live)
-    if (target.next) add(target.name, target.next.version)
-  }
-  return origins
-}
-
-/** Fetches the bytes of modules that were read, or stored before. */
-export function moduleOf(
-  plugins: PluginTable,
-  store: EditStore | undefined,
-): (digest: string) => Promise<Uint8Array> {
-  const { module } = resolvedBy(store, false)
-  return async (digest) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
-}
-
-/** How stored versions are resolved, and the error when they cannot be. */
-export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
-  return {
-    refuse: isEdit || !store ? refuseEdit : refuseState(store.place),
-    module: (digest: string) =>
-      store ? store.modules.get(digest) : Promise.reject(new Error(`module ${digest} was not stored`)),
-  }
-}
-
-/** Digests of the versions that routes use, and of the configuration's versions. */
-async function usedBy({ routes, desired }: Pick<Deployment, 'routes' | 'desired'>): Promise<Set<string>> {
-  const pace = new Pace()
-  const used = new Set<string>()
-  for (const { target } of routes) {
-    used.add(target.live.digest)
-    if (target.next) used.add(target.next.version.digest)
-    await pace.step()
-  }
-  for (const { version } of desired.configuration.routes) {
-    used.add(version.digest)
-    await pace.step()
-  }
-  return used
 }
 
 function originOf(text: string): string | undefined {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { Environment } from '../options/config.ts'
+import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
 import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
 import { Pace } from '../platform/async-work.ts'
@@ -39,6 +40,8 @@ export interface ReadingOptions extends LoadPlace {
   onTag?(reference: string, digest: string): void
   /** Digests that tags have now, by reference. */
   readonly digests?: ReadonlyMap<string, string> | undefined
+  /** Whether plug-ins are compiled in this process, by the options of the server. Default: {@link PluginTable.compiles}. */
+  readonly compiles?: ((server: ConfigMap) => boolean) | undefined
   /** Receives the loaded plug-ins. */
   readonly plugins: PluginTable
 }
@@ -49,6 +52,8 @@ export class PluginTable {
   readonly modules = new Map<string, ModuleBytes>()
   /** The number of plug-ins of the configuration, which decides whether many are loaded on their first calls. */
   expected: number
+  /** Whether they are compiled in this process: those of serving processes are only read by the primary. */
+  compiles: boolean
   readonly #plugins = new Map<string, Plugin>()
   readonly #base: PluginTable | undefined
 
@@ -56,6 +61,7 @@ export class PluginTable {
   constructor(base?: PluginTable) {
     this.#base = base
     this.expected = base?.expected ?? 1
+    this.compiles = base?.compiles ?? true
   }
 
   get(name: string, version: Version, route: LoadedBy): Plugin | undefined {
@@ -94,13 +100,13 @@ export class PluginTable {
 export function openLoader(
   options: CheckedLoadOptions,
   sources: SourceOptions,
-  { plugins, ...reading }: ReadingOptions,
+  { plugins, compiles: _compiles, ...reading }: ReadingOptions,
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
   let scanned: ReadonlyMap<string, Promise<ScannedFile | undefined>> = new Map()
   let scannedFor: CheckedRouteOptions['memoryMax'] // the limit that was applied
   const howOf = (route: CheckedRouteOptions) => ({
-    ...loadOptions(route, plugins.expected, options, sources),
+    ...loadOptions(route, plugins, options, sources),
     ...reading,
   })
   const load = async (route: CheckedRouteOptions, name: string | undefined) => {
@@ -118,7 +124,7 @@ export function openLoader(
     const version = toVersion(source, 'file')
     const plugin = plugins.get(source.name, version, route) ?? (await compilePlugin(source, how))
     for (const [digest, bytes] of storedBytes(source.modules)) plugins.modules.set(digest, bytes)
-    if (plugin.compile)
+    if (how.compiles === 'later')
       for (const module of source.modules) plugins.modules.set(module.digest, leaveInFile(module))
     return { plugin, version }
   }
@@ -169,16 +175,18 @@ function fileToScan({ plugin, links }: CheckedRouteOptions, how: LoadOptions): s
   return isFile && isAlone && isUnchecked && how.compiles === 'later' && !how.allowGc ? plugin : undefined
 }
 
-/** The loading options of a route's plug-in. @param plugins - The number of plug-ins of the configuration. */
+/** The loading options of a route's plug-in. @param plugins - Those that are loaded together. */
 export function loadOptions(
   route: Pick<CheckedRouteOptions, 'links'> & LoadedBy,
-  plugins: number,
+  { expected, compiles }: Pick<PluginTable, 'expected' | 'compiles'>,
   { moduleLimits, allowGc }: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>,
   sources: SourceOptions,
 ): LoadOptions {
+  const how = loadedFor(route, expected)
   return {
     links: Object.entries(route.links).map(([name, source]) => ({ name, source })),
-    ...loadedFor(route, plugins),
+    ...how,
+    compiles: how.compiles === true && !compiles ? 'elsewhere' : how.compiles,
     moduleLimits,
     allowGc,
     ...sources,

@@ -224,7 +224,7 @@ async function loadVersion(
   })
   const source = { name, file, modules: await Promise.all(read), settings, warnings: [] }
   const how = {
-    ...loadOptions({ ...route, links: {} }, plugins.expected, limits, {}),
+    ...loadOptions({ ...route, links: {} }, plugins, limits, {}),
     isServing,
     signal,
     log,

@@ -1,26 +1,18 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
-import { givenAt, toData } from '../options/config-node.ts'
+import { type ConfigMap, givenAt, toData } from '../options/config-node.ts'
 import { watchDescriptors } from '../platform/descriptors.ts'
-import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
-import {
-  type Deployment,
-  type Deployments,
-  deploymentsFrom,
-  logOrigins,
-  moduleOf,
-  resolvedBy,
-  type Surroundings,
-} from './deployments.ts'
+import { type Deployment, type Deployments, deploymentsFrom, type Surroundings } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { FileLog } from './file-log.ts'
 import { PluginTable } from './loader.ts'
-import { openHere } from './open-here.ts'
+import { openLocalReplica } from './local-replica.ts'
 import { explainFailure, planAll } from './plan.ts'
-import { loadOptionsOf, pagesOf, type Resolved } from './resolve.ts'
+import { loadOptionsOf, type Resolved } from './resolve.ts'
+import { type FirstPlan, resolvedBy } from './resolver.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
@@ -35,6 +27,44 @@ export async function openDeployments(
   begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
   openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
+  const first = await planFirst(source, openStore, (server) => !hasProcesses(server))
+  const surroundings = await begin(first.options)
+  const { open = (plan) => openLocalReplica(plan, surroundings) } = surroundings
+  try {
+    const replica = await open(first)
+    const { app, routes: served } = replica
+    const { store, files, tags, plugins, options, routes, edits, desired } = first
+    try {
+      await store?.write(edits, plugins.modules)
+    } catch (error) {
+      await app.close()
+      await replica.close()
+      throw error
+    }
+    plugins.settled()
+    const warnings = [...desired.configuration.warnings, ...desired.warnings, ...first.warnings]
+    const deployment: Deployment = {
+      ...{ options, routes, edits, warnings, app, served, revision: 1 },
+      desired: { ...desired, edits, warnings: [] },
+    }
+    return deploymentsFrom(source, deployment, { files, tags, replica, store }, surroundings)
+  } catch (error) {
+    throw source.listsProblems ? await explainFailure(first, error) : error
+  }
+}
+
+/**
+ * Reads and resolves a configuration, before anything that serves is opened.
+ *
+ * @param openStore - Opens the storage of edits.
+ * @param compiles - Whether plug-ins are compiled in this process, by the options of the server.
+ * @throws all problems, together.
+ */
+export async function planFirst(
+  source: ConfigurationSource,
+  openStore: (configuration: Configuration) => Promise<EditStore | undefined>,
+  compiles?: (server: ConfigMap) => boolean,
+): Promise<FirstPlan & { readonly files: FileLog; readonly tags: ReadonlyMap<string, string> }> {
   const files = new FileLog()
   const tags = new Map<string, string>()
   const plugins = new PluginTable()
@@ -43,7 +73,7 @@ export async function openDeployments(
     reading: {
       onFile: (path) => files.note(path),
       onTag: (reference, digest) => tags.set(reference, digest),
-      plugins,
+      ...{ plugins, compiles },
     },
     async desire(configuration) {
       store = await openStore(configuration)
@@ -54,30 +84,13 @@ export async function openDeployments(
       return { desired, resolving: { plugins, sources, ...resolvedBy(store, false) } }
     },
   })
-  const surroundings = await begin(plan.options)
-  raiseMemoryCeiling(pagesOf(plan))
-  const opener = surroundings.opener ?? openHere(plan.options, surroundings)
-  try {
-    const opened = await opener.open({ ...plan, module: moduleOf(plugins, store) }, 'start')
-    const { app, routes: served } = opened
-    try {
-      await store?.write(plan.edits, plugins.modules)
-    } catch (error) {
-      await opened.close()
-      throw error
-    }
-    const { options: own, routes, edits, desired } = plan
-    const warnings = [...desired.configuration.warnings, ...desired.warnings, ...plan.warnings]
-    const first: Deployment = {
-      ...{ options: own, routes, edits, warnings, app, served, revision: 1 },
-      desired: { ...desired, edits, warnings: [] },
-    }
-    logOrigins(routes, [], surroundings.log)
-    return deploymentsFrom(source, first, { files, tags, plugins, opener, store }, surroundings)
-  } catch (error) {
-    await opener.close()
-    throw source.listsProblems ? await explainFailure(plan, error) : error
-  }
+  return { ...plan, plugins, store, files, tags, sourceOptions: (load) => source.sourceOptions(load) }
+}
+
+function hasProcesses(server: ConfigMap): boolean {
+  const given = givenAt(server, ['processes'])
+  const count = given && toData(given)
+  return count === 'auto' || Number(count) > 0
 }
 
 /** Loaded only where edits exist or are possible. */

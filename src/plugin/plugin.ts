@@ -129,9 +129,10 @@ export interface LoadOptions extends SourceOptions, LoadPlace {
   readonly runtime?: 'kernel' | 'sdk' | undefined
   /**
    * Whether it is compiled here: not if only a separate process may compile it. `later`: it is only read, and
-   * {@link Plugin.compile} checks and compiles it; not with `allowGc`. Default: true.
+   * {@link Plugin.compile} checks and compiles it; not with `allowGc`. `elsewhere`: the same, also with `allowGc`, for plug-ins
+   * that another process serves. Default: true.
    */
-  readonly compiles?: boolean | 'later' | undefined
+  readonly compiles?: boolean | 'later' | 'elsewhere' | undefined
 }
 
 /** Name of the main module among a plug-in's modules. */
@@ -189,7 +190,7 @@ export async function compilePlugin(
     if (options.compiles === false || prepared.some((module) => module.needsProcess))
       return register(name, prepared, { file, settings, warnings, uncompiled })
   }
-  if (options.compiles === 'later' && !allowGc) {
+  if (options.compiles === 'elsewhere' || (options.compiles === 'later' && !allowGc)) {
     const { readFacts } = await import('./load-module.ts')
     const parts = modules.map((source) => {
       const facts = readFacts(source.bytes, jobOf(source))

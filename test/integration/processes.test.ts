@@ -7,7 +7,7 @@ import { type DesiredState, desiredState } from '../../src/deploy/desired-state.
 import { editPlugin, NO_EDITS, toVersion, withVersion } from '../../src/deploy/edits.ts'
 import type { Clock } from '../../src/deploy/processes/clock.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
-import type { ServingSide } from '../../src/deploy/serving-side.ts'
+import type { Replica } from '../../src/deploy/replica.ts'
 import { openDeployments } from '../../src/deploy/start.ts'
 import { InstanceStartError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
@@ -41,7 +41,7 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
   const processes = openProcesses({ count, log, secrets: () => [], start: here.start, clock, ...options })
   const around = { environment: {}, secrets: new Secrets(), commands: {} }
   const source = commandConfiguration(readConfig(['-c', file], {}), around)
-  const deployments = await openDeployments(source, () => ({ log, opener: processes }))
+  const deployments = await openDeployments(source, () => ({ log, open: (first) => processes.open(first) }))
   const running = await processes.serve(deployments)
   onTestFinished(() => running.drain())
   return {
@@ -60,8 +60,8 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
     /** What the process that serves under a number answers, without a socket. */
     async says(number: number) {
       const pid = processes.list[number - 1]?.pid ?? 0
-      const { current } = (await here.started[pid - 1]?.deployments) ?? deployments
-      return (await current.app.inject({ method: 'POST', url: '/', payload: 'abc' })).body
+      const { app } = (await here.started[pid - 1]?.local) ?? deployments.current
+      return (await app.inject({ method: 'POST', url: '/', payload: 'abc' })).body
     },
   }
 }
@@ -100,29 +100,29 @@ test('a change is live in all processes', async () => {
 test('a change that one process cannot prepare is committed by none', async () => {
   const { deployments, started, says } = await serving(3)
   const second = started[1]
-  Object.assign(second?.side ?? {}, { prepare: () => Promise.reject(new Error('no memory')) })
+  Object.assign(second?.replica ?? {}, { prepare: () => Promise.reject(new Error('no memory')) })
   const { make, modules } = await changeTo('upper')
   await expect(deployments.apply(make, 'test', { modules })).rejects.toThrow()
   expect([await says(1), await says(2), await says(3)]).toEqual(['abc', 'abc', 'abc'])
-  for (const { side } of started)
-    expect(await side.status()).toMatchObject({ revision: 1, prepared: undefined })
+  for (const { replica } of started)
+    expect(await replica.status()).toMatchObject({ revision: 1, prepared: undefined })
 })
 
 test('a process that ends while it prepares makes the change fail', async () => {
   const { deployments, started } = await serving(2)
   const { make, modules } = await changeTo('upper')
   const [first, second] = started
-  const prepare = second?.side.prepare
-  const ending = (...args: Parameters<ServingSide['prepare']>) => {
+  const prepare = second?.replica.prepare
+  const ending = (...args: Parameters<Replica['prepare']>) => {
     const preparing = prepare?.(...args)
     second?.end({ signal: 'SIGKILL' })
     return preparing
   }
-  Object.assign(second?.side ?? {}, { prepare: ending })
+  Object.assign(second?.replica ?? {}, { prepare: ending })
   await expect(deployments.apply(make, 'test', { modules })).rejects.toMatchObject({
     code: 'WASM_SERVE_PROCESS_ENDED',
   })
-  expect(await first?.side.status()).toMatchObject({ revision: 1, prepared: undefined })
+  expect(await first?.replica.status()).toMatchObject({ revision: 1, prepared: undefined })
 })
 
 test('a process that starts during a change joins after it, with its result', async () => {
@@ -178,8 +178,8 @@ test('a process that starts while a change removes a module of its state is star
 
 test('a process that does not commit is replaced, and starts with the new state', async () => {
   const { processes, deployments, started, says } = await serving(2)
-  const side = started[0]?.side
-  if (side) Object.assign(side, { commit: () => Promise.reject(new Error('it is stuck')) })
+  const replica = started[0]?.replica
+  if (replica) Object.assign(replica, { commit: () => Promise.reject(new Error('it is stuck')) })
   const { make, modules } = await changeTo('upper')
   expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
   while (processes.list[0]?.state !== 'serving') await new Promise((resolve) => setTimeout(resolve, 5))
@@ -256,17 +256,17 @@ describe('a process that is silent', () => {
     const { deployments, started, seconds, states, says } = await serving(2)
     const [first, second] = started
     const { make, modules } = await changeTo('upper')
-    const prepare = second?.side.prepare
-    const freezing = (...args: Parameters<ServingSide['prepare']>) => {
+    const prepare = second?.replica.prepare
+    const freezing = (...args: Parameters<Replica['prepare']>) => {
       second?.freeze()
       return prepare?.(...args)
     }
-    Object.assign(second?.side ?? {}, { prepare: freezing })
+    Object.assign(second?.replica ?? {}, { prepare: freezing })
     const changing = deployments.apply(make, 'test', { modules }).catch((error) => error)
-    await until(() => second?.side !== undefined)
+    await until(() => second?.replica !== undefined)
     await seconds(12)
     expect(await changing).toMatchObject({ code: 'WASM_SERVE_PROCESS_ENDED' })
-    expect(await first?.side.status()).toMatchObject({ revision: 1, prepared: undefined })
+    expect(await first?.replica.status()).toMatchObject({ revision: 1, prepared: undefined })
     expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
     await until(() => states()[1] === 'serving')
     expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
@@ -384,13 +384,13 @@ test('a change is refused if no process comes in 10 seconds', async () => {
 test('a restart that was requested by a signal is made again if a process ends meanwhile', async () => {
   const { processes, started } = await serving(1)
   const [first] = started
-  const prepare = first?.side.prepare
-  const ending = (...args: Parameters<ServingSide['prepare']>) => {
+  const prepare = first?.replica.prepare
+  const ending = (...args: Parameters<Replica['prepare']>) => {
     const preparing = prepare?.(...args)
     first?.end({ signal: 'SIGKILL' })
     return preparing
   }
-  Object.assign(first?.side ?? {}, { prepare: ending })
+  Object.assign(first?.replica ?? {}, { prepare: ending })
   processes.requestRestart('test')
   await until(() => processes.list[0]?.pid === 3)
 })

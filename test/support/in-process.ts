@@ -1,10 +1,12 @@
 import { MessageChannel } from 'node:worker_threads'
-import type { Deployments } from '../../src/deploy/deployments.ts'
+import { givenConfiguration, givenEdits } from '../../src/deploy/given-state.ts'
+import { type LocalReplica, openLocalReplica } from '../../src/deploy/local-replica.ts'
 import { type Channel, type LinkMessage, openLink } from '../../src/deploy/processes/link.ts'
-import { answersOf, remoteSide, type SideRequests } from '../../src/deploy/processes/remote-side.ts'
+import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
 import type { ProcessEnd, ServingProcess, StartProcess } from '../../src/deploy/processes/serving-process.ts'
-import { openServed, serveBy, viewOf } from '../../src/deploy/serve-states.ts'
-import type { PreparedRoutes } from '../../src/deploy/serving-side.ts'
+import { type PreparedRoutes, type ServedState, viewOf } from '../../src/deploy/replica.ts'
+import type { FirstPlan } from '../../src/deploy/resolver.ts'
+import { planFirst } from '../../src/deploy/start.ts'
 import { ProcessEndedError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { type HandedServer, openHandedServer } from '../../src/server/server.ts'
@@ -24,8 +26,8 @@ export function openChannels(): readonly [Channel, Channel] {
 
 /** A serving process that runs in this one. */
 export interface InProcess extends ServingProcess {
-  /** Its deployments, once it is ready. */
-  readonly deployments: Promise<Deployments>
+  /** What it serves, once it is ready. */
+  readonly local: Promise<LocalReplica>
   /** Ends it as a signal or an exit does. */
   end(how: Partial<ProcessEnd>): void
   /** Stops it, as SIGSTOP does: it reads no message and sends none. */
@@ -34,6 +36,18 @@ export interface InProcess extends ServingProcess {
   thaw(): void
   /** Gives a sign of life, unless it is frozen or has ended. */
   giveSign(): void
+}
+
+/** A state that another process has read, resolved. @param module - Fetches its modules. */
+export function planGiven(
+  { revision, configuration, edits }: ServedState,
+  module: (digest: string) => Promise<Uint8Array>,
+): Promise<FirstPlan> {
+  const planned = planFirst(
+    givenConfiguration(() => configuration),
+    async () => givenEdits(edits, module),
+  )
+  return planned.then((first) => ({ ...first, desired: { ...first.desired, revision } }))
 }
 
 /** Starts serving processes in this one. */
@@ -54,27 +68,22 @@ export function startHere() {
       onMessage,
     })
     const [near, far] = [freezable(nearEnd), freezable(farEnd)]
-    const link = openLink<SideRequests, Record<string, never>>(near, {})
+    const link = openLink<ReplicaRequests, Record<string, never>>(near, {})
     const log = openLog('silent')
     let server: HandedServer | undefined
     const open = async () => {
       await behavior.start(number)
-      const deployments = await openServed(structuredClone(state), {
-        module: services.module,
-        begin: () => ({ log }),
-      })
-      openLink<Record<string, never>, SideRequests>(
-        far,
-        answersOf(serveBy(deployments, state.revision), state.configuration),
-      )
-      const { options, app } = deployments.current
-      server = openHandedServer(options, app, log, () => services.quiet(serving))
-      deployments.follow(server)
-      return deployments
+      const first = await planGiven(structuredClone(state), services.module)
+      const { revision } = state
+      const local = await openLocalReplica(first, { log, revision, start: services.start() })
+      openLink<Record<string, never>, ReplicaRequests>(far, answersOf(local, state.configuration))
+      server = openHandedServer(first.options, local.app, log, () => services.quiet(serving))
+      local.follow(server)
+      return local
     }
-    const deployments = open()
+    const local = open()
     const ready = Promise.race([
-      deployments.then(({ current }): PreparedRoutes => ({ routes: current.served.map(viewOf), kept: 0 })),
+      local.then(({ routes }): PreparedRoutes => ({ routes: routes.map(viewOf), kept: 0 })),
       ended.then((): never => {
         throw new ProcessEndedError(number, 'test')
       }),
@@ -84,17 +93,17 @@ export function startHere() {
       held = []
       link.close(new ProcessEndedError(number, 'test'))
       finish({ code, signal })
-      void deployments.then(
+      void local.then(
         async (opened) => {
-          await opened.current.app.close()
+          await opened.app.close()
           await opened.close()
         },
         () => undefined, // it did not start
       )
     }
     const serving: InProcess = {
-      ...{ number, pid: started.length + 1, firstRevision: state.revision, ready, ended, deployments, end },
-      side: remoteSide(link, state.configuration),
+      ...{ number, pid: started.length + 1, firstRevision: state.revision, ready, ended, local, end },
+      replica: remoteReplica(link, state.configuration),
       beat: undefined,
       connections: 0,
       take: () => Promise.reject(new Error('a connection cannot be handed over within a process')),

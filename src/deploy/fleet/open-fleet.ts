@@ -14,10 +14,11 @@ import {
 import type { Deployments, Surroundings } from '../deployments.ts'
 import { type DesiredState, desiredState } from '../desired-state.ts'
 import { type Edits, NO_EDITS } from '../edits.ts'
+import { givenConfiguration, givenEdits } from '../given-state.ts'
 import { PluginTable, sourceOptions } from '../loader.ts'
 import { together } from '../plan.ts'
 import { loadOptionsOf, type Resolved } from '../resolve.ts'
-import { openServed } from '../serve-states.ts'
+import { openDeployments } from '../start.ts'
 import { renderTexts } from './contents.ts'
 import { type FailedBeginning, FleetNode, type FleetNodeParts } from './fleet-node.ts'
 import type { FleetHead, FleetRevision, FleetStore, NodeReport } from './fleet-store.ts'
@@ -158,17 +159,23 @@ function openBeginning(
   sourceOptions: (load: CheckedLoadOptions) => SourceOptions,
   isSeed: boolean,
 ): Promise<Deployments> {
-  return openServed(state, {
-    begin: async (options) => ({ ...(await begin(options, node)), shared: node }),
-    sourceOptions,
-    module: async (digest) => {
-      const module = modules.get(digest)
-      return module ? bytesOf(module) : states.module(digest)
-    },
-    reread: async () => states.stateOf(node.texts, 0).configuration,
-    // Later edits are stored by the node.
-    persist: async () => void (isSeed && (await node.seed(modules))),
-  })
+  let isFirst = true
+  const read = () => {
+    const { configuration } = isFirst ? state : states.stateOf(node.texts, 0)
+    isFirst = false
+    return configuration
+  }
+  const module = async (digest: string) => {
+    const found = modules.get(digest)
+    return found ? bytesOf(found) : states.module(digest)
+  }
+  // The node stores later edits.
+  const write = async () => void (isSeed && (await node.seed(modules)))
+  return openDeployments(
+    givenConfiguration(read, sourceOptions),
+    async (options) => ({ ...(await begin(options, node)), shared: node }),
+    async () => givenEdits(state.edits, module, write),
+  )
 }
 
 /**

@@ -1,6 +1,6 @@
 import { ProcessEndedError } from '../../errors/errors.ts'
 import { unlessAborted } from '../../platform/async-work.ts'
-import type { PreparedRoutes, ServedState } from '../serving-side.ts'
+import type { PreparedRoutes, ServedState } from '../replica.ts'
 import { type ProcessEnd, renderEnd, type ServingProcess } from './serving-process.ts'
 import type { Silence } from './silence.ts'
 
@@ -26,7 +26,7 @@ export class Change {
   async prepare(state: ServedState, reason: string, asked?: AbortSignal): Promise<PreparedRoutes> {
     const failed = this.#failed
     const signal = asked ? AbortSignal.any([failed.signal, asked]) : failed.signal
-    const preparing = this.#all(({ side }) => side.prepare(state, reason, signal))
+    const preparing = this.#all(({ replica }) => replica.prepare(state, reason, signal))
     try {
       const prepared = await unlessAborted(Promise.all(preparing), signal)
       return { routes: prepared[0]?.routes ?? [], kept: Math.min(...prepared.map(({ kept }) => kept)) }
@@ -43,14 +43,14 @@ export class Change {
    */
   async commit(revision: number): Promise<object> {
     const begun = performance.now()
-    const commit = (process: ServingProcess) => process.side.commit(revision).catch(() => process.kill())
+    const commit = (process: ServingProcess) => process.replica.commit(revision).catch(() => process.kill())
     await Promise.all(this.#all(commit))
     const ms = Math.round((performance.now() - begun) * 100) / 100
     return { revision, processes: this.#processes.size, ms }
   }
 
   async abort(revision: number): Promise<void> {
-    await Promise.allSettled(this.#all(({ side }) => side.abort(revision)))
+    await Promise.allSettled(this.#all(({ replica }) => replica.abort(revision)))
   }
 
   /** A process has ended. */

@@ -5,6 +5,7 @@ import { ChangeRefusedError } from '../../errors/errors.ts'
 import { errorFields } from '../../errors/failure.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
+import type { CheckedServerOptions } from '../../options/options.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { unlessAborted } from '../../platform/async-work.ts'
 import { RateCounts } from '../../platform/rate-counts.ts'
@@ -12,9 +13,15 @@ import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
 import { readTls, type TlsSettings } from '../../server/tls.ts'
 import { type Deployments, reload } from '../deployments.ts'
-import type { Configuration } from '../desired-state.ts'
-import type { OpenablePlan, OpenedRoutes, RouteOpener } from '../open-here.ts'
-import type { PreparedRoutes, ServedState } from '../serving-side.ts'
+import {
+  countsOf,
+  type OwnReplica,
+  type PreparedRoutes,
+  type ReplicaStatus,
+  type ResolvedRoutes,
+  type ServedState,
+} from '../replica.ts'
+import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
 import { changeServer } from '../start.ts'
 import { Change, onceMore } from './change.ts'
 import { type Clock, realClock } from './clock.ts'
@@ -32,7 +39,6 @@ import {
 import { sharedRoute } from './shared-route.ts'
 import { Silence } from './silence.ts'
 import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
-import { StartOptions } from './start-options.ts'
 import { Swaps } from './swaps.ts'
 
 /** How long after `drainMs` the listener closes even if a process is not ready for that. */
@@ -44,10 +50,13 @@ const LATE_END_MS = 1_200
 /** How long a process may take to send its log lines. */
 const LINES_MS = 300
 
-/** Serving processes, seen from their primary, which serves nothing itself. They start with the first deployment. */
-export interface Processes extends RouteOpener {
+/** Serving processes, seen from their primary, which serves nothing itself and compiles no plug-in. */
+export interface Processes {
   /** In the order of their numbers. */
   readonly list: readonly ProcessInfo[]
+
+  /** Starts the processes with the first state. @throws the reason that they cannot serve it. */
+  open(first: FirstPlan): Promise<OwnReplica>
 
   /** The call metrics of each process, by its number; empty if they are disabled. */
   readonly meters: ReadonlyMap<number, Meters>
@@ -58,7 +67,7 @@ export interface Processes extends RouteOpener {
   /** The last log lines of all processes. */
   lines(): Promise<readonly string[]>
 
-  /** Listens, and lets changes of deployments that were opened with it reach the processes. @throws `ListenError` */
+  /** Listens for the processes, which changes of the deployments reach. @throws `ListenError` */
   serve(deployments: Deployments): Promise<RunningServer>
 
   /**
@@ -93,18 +102,29 @@ export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'cou
 
 export function openProcesses(options: ProcessesOptions): Processes {
   shareDescriptors()
-  return new LiveProcesses(options)
+  return new ReplicaSet(options)
 }
 
-class LiveProcesses implements Processes, SlotOwner {
+/** A change between its preparation and its end. */
+interface PendingState {
+  readonly state: ServedState
+  readonly resolved: ResolvedState
+  readonly change: Change
+  /** undefined while it is being prepared. */
+  routes?: readonly ServedRoute[]
+}
+
+/** All replicas commit a state, or none does. */
+class ReplicaSet implements Processes, OwnReplica, SlotOwner {
+  readonly compiles = false
+
   readonly log: FastifyBaseLogger
   readonly clock: Clock
   readonly failures = new StartFailures()
   readonly silence: Silence
   readonly #slots: readonly ProcessSlot[]
   readonly #all = new Set<ServingProcess>()
-  readonly #startOptions = new StartOptions()
-  readonly #app = openForwardingApp((request) => this.#anyServing().call(request))
+  readonly app = openForwardingApp((request) => this.#anyServing().call(request))
   readonly #rollCall: RollCall
   readonly #services: PrimaryServices
   readonly #start: StartProcess
@@ -114,14 +134,16 @@ class LiveProcesses implements Processes, SlotOwner {
   readonly #failed: Promise<string>
   /** What new processes serve. */
   #state: ServedState | undefined
-  /** The configuration of the state, without the options of the start. */
-  #configuration: Configuration | undefined
+  #resolver: Resolver | undefined
+  #routes: readonly ServedRoute[] = []
+  /** Options of the start, and of each restart. */
+  #startOptions: CheckedServerOptions | undefined
   /** Read by the start, and by each restart. */
   #tls: TlsSettings | undefined
-  /** The change that is being prepared. Processes that start meanwhile join after it. */
-  #change: Change | undefined
   /** Fetch the modules of the state, and of the one being prepared. */
-  #modules: OpenablePlan['module'][] = []
+  #modules: ResolvedState['module'][] = []
+  /** Processes that start meanwhile join after it. */
+  #pending: PendingState | undefined
   readonly #swaps = new Swaps()
   /** After a failure, when a process may be replaced because of its memory. */
   #nextSwapAt = 0
@@ -153,6 +175,7 @@ class LiveProcesses implements Processes, SlotOwner {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
       stateSecret: randomBytes(32).toString('base64url'),
       readTls: () => this.#tls,
+      start: () => known(this.#startOptions),
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => {
@@ -189,32 +212,83 @@ class LiveProcesses implements Processes, SlotOwner {
     return this.#ending.signal
   }
 
-  async open(plan: OpenablePlan, reason: string, signal?: AbortSignal): Promise<OpenedRoutes> {
-    const { configuration, revision } = plan.desired
-    const now = this.#state
-    const state = {
-      revision: now ? revision + 1 : revision,
-      configuration: this.#startOptions.apply(configuration),
-      edits: plan.edits,
+  get routes(): readonly ServedRoute[] {
+    return this.#routes
+  }
+
+  async open(first: FirstPlan): Promise<OwnReplica> {
+    const { desired, edits, options, plugins, store } = first
+    const { revision, configuration } = desired
+    this.#modules = [moduleOf(plugins, store)]
+    this.#startOptions = { ...options, routes: [] }
+    this.#tls = options.tls && readTls(options.tls)
+    this.#state = { revision, configuration, edits }
+    try {
+      const [started] = await Promise.all(this.#slots.map((slot) => slot.start()))
+      this.#routes = this.#share(started?.routes ?? [], revision)
+      this.#resolver = new Resolver(first, this.log)
+      return this
+    } catch (error) {
+      await this.close()
+      throw error
     }
-    if (!now) {
-      this.#modules = [plan.module]
-      this.#configuration = configuration
-      this.#tls = plan.options.tls && readTls(plan.options.tls)
-      const { routes, kept } = await this.#startAll(state)
-      return { app: this.#app, routes: this.#share(routes, revision), kept, close: () => this.close() }
+  }
+
+  /** By all that are not silent, or by none. */
+  async prepare(
+    { revision, ...asked }: ServedState & StateChange,
+    reason: string,
+    signal?: AbortSignal,
+  ): Promise<ResolvedRoutes> {
+    if (this.#pending) await this.abort(this.#pending.state.revision)
+    const resolved = await known(this.#resolver).resolve(asked, signal)
+    const processes = await unlessAborted(this.#rollCall.present(this.ending), signal)
+    if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
+    for (const process of processes) process.mask(this.#services.secrets())
+    this.#modules = [...this.#modules.slice(0, 1), resolved.module]
+    const change = new Change(processes, this.silence)
+    const state = { revision, configuration: asked.configuration, edits: resolved.edits }
+    const pending: PendingState = { state, resolved, change }
+    this.#pending = pending
+    try {
+      const { routes, kept } = await change.prepare(state, reason, signal)
+      pending.routes = this.#share(routes, revision)
+      return { routes: pending.routes, kept, resolved }
+    } catch (error) {
+      await this.abort(revision)
+      throw error
     }
-    const { routes, kept, commit, close } = await this.#prepare(state, plan, reason, signal)
+  }
+
+  /** It does not fail: a process that does not commit is replaced. */
+  async commit(revision: number): Promise<void> {
+    const pending = this.#pending
+    if (pending?.state.revision !== revision || !pending.routes)
+      throw new ChangeRefusedError(`revision ${revision} is not prepared`)
+    const { state, resolved, change, routes } = pending
+    this.#state = state
+    this.#routes = routes
+    this.#modules = [resolved.module]
+    this.#decide(change)
+    const fields = await change.commit(revision)
+    known(this.#resolver).adopt(resolved)
+    this.log.info(fields, 'committed by all processes')
+  }
+
+  async abort(revision: number): Promise<void> {
+    if (this.#pending?.state.revision !== revision) return
+    const { change } = this.#pending
+    this.#decide(change)
+    await change.abort(revision)
+  }
+
+  async status(): Promise<ReplicaStatus> {
+    const beats = this.#serving().map(({ beat }) => beat)
     return {
-      app: this.#app,
-      routes: this.#share(routes, state.revision),
-      kept,
-      commit: async () => {
-        this.#modules = [plan.module]
-        this.#configuration = configuration
-        await commit()
-      },
-      close,
+      revision: known(this.#state).revision,
+      prepared: this.#pending?.routes && this.#pending.state.revision,
+      memoryBytes: beats.reduce((sum, beat) => sum + (beat?.memoryBytes ?? 0), 0),
+      ...countsOf(this.#routes),
     }
   }
 
@@ -222,7 +296,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.#ending.abort()
     this.kill()
     await Promise.all([...this.#all].map(({ ended }) => ended))
-    await this.#app.close()
+    await this.app.close()
   }
 
   kill(): void {
@@ -280,7 +354,7 @@ class LiveProcesses implements Processes, SlotOwner {
     this.silence.add(process)
     void process.ended.then((end) => {
       this.#all.delete(process)
-      this.#change?.end(process, end)
+      this.#pending?.change.end(process, end)
       this.#meters?.end(process)
       this.#quiet?.add(process)
     })
@@ -288,17 +362,17 @@ class LiveProcesses implements Processes, SlotOwner {
   }
 
   async isOutdated({ firstRevision }: ServingProcess): Promise<boolean> {
-    while (this.#change) await this.#change.decided
+    while (this.#pending) await this.#pending.change.decided
     return !this.ending.aborted && firstRevision !== this.#state?.revision
   }
 
   async admit(process: ServingProcess, join: () => void): Promise<void> {
     for (let revision = process.firstRevision; ; ) {
-      while (this.#change) await this.#change.decided
+      while (this.#pending) await this.#pending.change.decided
       const state = this.#state
       if (!state || revision === state.revision) break
-      await this.silence.wait(process, process.side.prepare(state, 'start'))
-      await this.silence.wait(process, process.side.commit(state.revision))
+      await this.silence.wait(process, process.replica.prepare(state, 'start'))
+      await this.silence.wait(process, process.replica.commit(state.revision))
       revision = state.revision
     }
     this.ending.throwIfAborted()
@@ -313,53 +387,10 @@ class LiveProcesses implements Processes, SlotOwner {
     void this.silence.wait(process, process.ended) // it drains
   }
 
-  /** After a change of the options of the start. */
-  #renewState(): void {
-    if (this.#state && this.#configuration)
-      this.#state = { ...this.#state, configuration: this.#startOptions.apply(this.#configuration) }
-  }
-
-  async #startAll(state: ServedState): Promise<PreparedRoutes> {
-    this.#state = state
-    try {
-      const [first] = await Promise.all(this.#slots.map((slot) => slot.start()))
-      return first ?? { routes: [], kept: 0 }
-    } catch (error) {
-      await this.close()
-      throw error
-    }
-  }
-
-  /** By all that are not silent, or by none. */
-  async #prepare(state: ServedState, { module }: OpenablePlan, reason: string, asked?: AbortSignal) {
-    const processes = await unlessAborted(this.#rollCall.present(this.ending), asked)
-    if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
-    for (const process of processes) process.mask(this.#services.secrets())
-    this.#modules = [...this.#modules.slice(0, 1), module]
-    const change = new Change(processes, this.silence)
-    this.#change = change
-    const decide = () => {
-      this.#change = undefined
-      this.#modules = this.#modules.slice(0, 1)
-      change.decide()
-    }
-    const close = async () => {
-      decide()
-      await change.abort(state.revision)
-    }
-    try {
-      const { routes, kept } = await change.prepare(state, reason, asked)
-      const commit = async () => {
-        this.#state = state
-        decide()
-        const fields = await change.commit(state.revision)
-        this.log.info(fields, 'committed by all processes')
-      }
-      return { routes, kept, close, commit }
-    } catch (error) {
-      await close()
-      throw error
-    }
+  #decide(change: Change): void {
+    this.#pending = undefined
+    this.#modules = this.#modules.slice(0, 1)
+    change.decide()
   }
 
   #share(routes: PreparedRoutes['routes'], revision: number): ServedRoute[] {
@@ -401,17 +432,15 @@ class LiveProcesses implements Processes, SlotOwner {
 
   async #restart(deployments: Deployments, reason: string): Promise<void> {
     await deployments.apply(reload, reason)
-    const { options, desired } = deployments.current
-    const before = this.#tls
+    const { options } = deployments.current
+    const [tls, start] = [this.#tls, this.#startOptions]
     this.#tls = options.tls && readTls(options.tls)
-    const undo = this.#startOptions.renew(desired.configuration)
-    this.#renewState()
+    this.#startOptions = { ...options, routes: [] }
     try {
       for (const slot of this.#slots) await slot.swap(reason)
     } catch (error) {
-      undo()
-      this.#tls = before
-      this.#renewState()
+      this.#tls = tls
+      this.#startOptions = start
       throw error
     }
   }
@@ -448,3 +477,8 @@ class LiveProcesses implements Processes, SlotOwner {
 }
 
 const missing = (digest: string) => Promise.reject(new Error(`module ${digest} is missing`))
+
+function known<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new Error('the processes have not started')
+  return value
+}

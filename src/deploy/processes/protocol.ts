@@ -1,12 +1,13 @@
 import type { MeterReport } from '../../observe/meter-report.ts'
+import type { CheckedServerOptions } from '../../options/options.ts'
 import type { RateCount } from '../../platform/rate-counts.ts'
 import type { TlsSettings } from '../../server/tls.ts'
-import type { PreparedRoutes, ServingStatus } from '../serving-side.ts'
+import type { PreparedRoutes, ReplicaStatus } from '../replica.ts'
 import type { RateQuestion } from './count-together.ts'
-import type { SentState, SideRequests } from './remote-side.ts'
+import type { ReplicaRequests, SentState } from './remote-replica.ts'
 
 /** What the primary asks a serving process. */
-export type ProcessRequests = SideRequests & {
+export type ProcessRequests = ReplicaRequests & {
   /** The first request: serves a state. The process has no connections yet. */
   readonly boot: readonly [Boot, PreparedRoutes]
   /** Sends a request to the live routes without a socket. */
@@ -39,6 +40,8 @@ export interface Boot {
   /** The number of serving processes. */
   readonly count: number
   readonly state: SentState
+  /** Options of the start: those that a reload cannot change are the same in all processes. */
+  readonly start: CheckedServerOptions
   /** Whether calls are counted, and the last lines of the log kept, for operators. */
   readonly isWatched: boolean
   /** What the primary has read of the files of `tls`: they may be being renewed. */
@@ -52,7 +55,7 @@ export interface Boot {
 }
 
 /** The state of a serving process. */
-export interface Beat extends ServingStatus {
+export interface Beat extends ReplicaStatus {
   /** The number of its open connections. */
   readonly connections: number
   /** A problem of the process, and not of a route. */

@@ -33,7 +33,7 @@ export class RollCall {
     const called = new Set<ServingProcess>()
     const call = (process: ServingProcess) => {
       called.add(process)
-      return this.#silence.wait(process, process.side.status())
+      return this.#silence.wait(process, process.replica.status())
     }
     let mayWait = true
     for (;;) {

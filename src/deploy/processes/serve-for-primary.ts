@@ -13,14 +13,15 @@ import type { Environment } from '../../options/config.ts'
 import { descriptorTrouble, watchDescriptors } from '../../platform/descriptors.ts'
 import { openHandedServer } from '../../server/server.ts'
 import { type Ending, openEnding } from '../../server/shutdown.ts'
-import type { Deployment, Deployments } from '../deployments.ts'
-import { openHere } from '../open-here.ts'
-import type { Resolved } from '../resolve.ts'
-import { openServed, serveBy, viewOf } from '../serve-states.ts'
+import { givenConfiguration, givenEdits } from '../given-state.ts'
+import { type LocalReplica, openLocalReplica } from '../local-replica.ts'
+import { viewOf } from '../replica.ts'
+import { keepWhatStays } from '../resolve.ts'
+import { planFirst } from '../start.ts'
 import { countTogether } from './count-together.ts'
 import { type Answers, type Channel, type Link, openLink } from './link.ts'
 import type { Beat, Boot, CallAnswer, CallRequest, PrimaryRequests, ProcessRequests } from './protocol.ts'
-import { answersOf, type SideRequests } from './remote-side.ts'
+import { answersOf, type ReplicaRequests } from './remote-replica.ts'
 import { shareWorkers } from './share-workers.ts'
 
 /** Interval of the signs of life of a serving process. */
@@ -61,17 +62,17 @@ export function serveForPrimary(host: ServingHost): void {
   const link = openLink<PrimaryRequests, ProcessRequests>(channel, {
     async boot(boot) {
       serving = await openServing(boot, link, host)
-      const { deployments, take } = serving
+      const { replica, take } = serving
       channel.onConnection(take)
       await beat()
-      return { routes: deployments.current.served.map(viewOf), kept: 0 }
+      return { routes: replica.routes.map(viewOf), kept: 0 }
     },
     prepare: (sent, signal) => started().answers.prepare(sent, signal),
     commit: (sent, signal) => started().answers.commit(sent, signal),
     abort: (sent, signal) => started().answers.abort(sent, signal),
     status: (sent, signal) => started().answers.status(sent, signal),
-    call: (request) => callRoute(request, started().deployments.current),
-    meters: () => reportMeters(started().deployments.meters ?? { all: [] }),
+    call: (request) => callRoute(request, started().replica),
+    meters: () => reportMeters(started().meters ?? { all: [] }),
     lines: () => started().lines?.all ?? [],
     mask: (values) => {
       for (const [value, shown] of values) started().secrets.add(value, shown)
@@ -90,8 +91,9 @@ export function serveForPrimary(host: ServingHost): void {
 
 /** A serving process that has started. */
 interface Serving {
-  readonly deployments: Deployments
-  readonly answers: Answers<SideRequests>
+  readonly replica: LocalReplica
+  readonly meters: Meters | undefined
+  readonly answers: Answers<ReplicaRequests>
   status(): Promise<Beat>
   readonly ending: Ending
   /** Values to mask in the log. */
@@ -102,7 +104,7 @@ interface Serving {
 }
 
 async function openServing(
-  { number, count, state, isWatched, readTls, storeMayBeAway, stateSecret, secrets: values }: Boot,
+  { number, count, state, start, isWatched, readTls, storeMayBeAway, stateSecret, secrets: values }: Boot,
   link: Link<PrimaryRequests>,
   { environment, logTerminal }: ServingHost,
 ): Promise<Serving> {
@@ -110,42 +112,45 @@ async function openServing(
   if (!configuration) throw new ChangeRefusedError('the first state has no configuration')
   const secrets = new Secrets()
   for (const [value, shown] of values) secrets.add(value, shown)
-  let log: FastifyBaseLogger = openLog('silent')
-  let sdk: TracingSdk | undefined
   const lines = isWatched ? new RecentLines() : undefined
   const counter = countTogether((questions) => link.ask('count', questions))
   const module = (digest: string) => link.ask('module', digest)
-  const begin = async (options: Resolved['options']) => {
-    watchParent(options.drainMs + options.graceMs + ALONE_MS)
-    log = openLog(options.logLevel, { terminal: logTerminal, secrets, recent: lines, process: number })
-    if (options.otel) sdk = await (await import('../../observe/traces.ts')).startTracingSdk(environment)
-    const meters = isWatched ? new Meters() : undefined
-    const opener = openHere(options, {
-      ...{ log, meters, counter, readTls, storeMayBeAway, stateSecret },
-      adapt: shareWorkers(count),
-    })
-    return { log, meters, opener, logsChanges: false }
-  }
-  const deployments = await openServed({ ...state, configuration }, { module, begin })
-  const { options, app } = deployments.current
+  const first = await planFirst(
+    givenConfiguration(() => configuration),
+    async () => givenEdits(state.edits, module),
+  )
+  const { options } = keepWhatStays(first.options, start)
+  watchParent(options.drainMs + options.graceMs + ALONE_MS)
+  const log: FastifyBaseLogger = openLog(options.logLevel, {
+    ...{ terminal: logTerminal, secrets, recent: lines, process: number },
+  })
+  const sdk: TracingSdk | undefined = options.otel
+    ? await (await import('../../observe/traces.ts')).startTracingSdk(environment)
+    : undefined
+  const meters = isWatched ? new Meters() : undefined
+  const replica = await openLocalReplica(first, {
+    ...{ log, meters, counter, readTls, storeMayBeAway, stateSecret, start, revision: state.revision },
+    adapt: shareWorkers(count),
+  })
+  first.plugins.settled()
   const quiet = () => Promise.race([link.ask('quiet', undefined), sleep(QUIET_MS)]).catch(() => undefined)
   const connections = new Set<Socket>()
-  const server = openHandedServer({ ...options, readTls }, app, log, async () => void (await quiet()))
-  deployments.follow(server)
-  const side = serveBy(deployments, state.revision)
+  const server = openHandedServer({ ...options, readTls }, replica.app, log, async () => void (await quiet()))
+  replica.follow(server)
   const stopCounting = watchDescriptors(log)
   const drain = async () => {
-    deployments.refuse()
+    replica.refuse()
     stopCounting()
     await server.drain()
-    await deployments.close()
+    await replica.close()
     await sdk?.close()
   }
   return {
-    deployments,
-    answers: answersOf(side, configuration),
+    replica,
+    meters,
+    answers: answersOf(replica, configuration),
     status: async () => ({
-      ...(await side.status()),
+      ...(await replica.status()),
       connections: connections.size,
       trouble: descriptorTrouble(),
     }),
@@ -164,7 +169,7 @@ async function openServing(
 /** Limits apply as for a client, except those of connections. */
 async function callRoute(
   { method, url, headers, body }: CallRequest,
-  { app }: Deployment,
+  { app }: LocalReplica,
 ): Promise<CallAnswer> {
   const answer = await app.inject({
     method: method as NonNullable<InjectOptions['method']>, // an unknown method gets the usual answer

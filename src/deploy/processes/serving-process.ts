@@ -6,7 +6,7 @@ import { ProcessEndedError } from '../../errors/errors.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import { servingProgram } from '../../platform/packages.ts'
 import type { RateCounts } from '../../platform/rate-counts.ts'
-import type { PreparedRoutes, ServedState, ServingSide } from '../serving-side.ts'
+import type { PreparedRoutes, Replica, ServedState } from '../replica.ts'
 import type { ConnectionTaker } from './connections.ts'
 import { type Answers, type LinkMessage, openLink } from './link.ts'
 import type {
@@ -18,7 +18,7 @@ import type {
   PrimaryRequests,
   ProcessRequests,
 } from './protocol.ts'
-import { firstState, remoteSide } from './remote-side.ts'
+import { firstState, remoteReplica } from './remote-replica.ts'
 
 /** A serving process, as the primary sees it. */
 export interface ServingProcess extends ConnectionTaker {
@@ -29,7 +29,7 @@ export interface ServingProcess extends ConnectionTaker {
   readonly firstRevision: number
   /** Its routes, when it can serve; rejects with the reason that it cannot. It never rejects unhandled. */
   readonly ready: Promise<PreparedRoutes>
-  readonly side: ServingSide
+  readonly replica: Replica
   /** Its last status; undefined before the first. */
   readonly beat: Beat | undefined
   readonly ended: Promise<ProcessEnd>
@@ -60,6 +60,8 @@ export interface PrimaryServices {
   readonly count: number
   /** @see {@link Boot.isWatched} */
   readonly isWatched: boolean
+  /** @see {@link Boot.start} */
+  start(): Boot['start']
   /** @see {@link Boot.readTls} */
   readTls(): Boot['readTls']
   /** @see {@link Boot.stateSecret} */
@@ -135,6 +137,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
   const { count, isWatched, stateSecret } = services
   const boot = {
     ...{ number, count, isWatched, stateSecret, state: firstState(state) },
+    start: services.start(),
     readTls: services.readTls(),
     storeMayBeAway,
     secrets: services.secrets(),
@@ -147,7 +150,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     pid: child.pid ?? 0,
     firstRevision: state.revision,
     ready,
-    side: remoteSide(link, state.configuration),
+    replica: remoteReplica(link, state.configuration),
     ended,
     get beat() {
       return beat

@@ -1,11 +1,11 @@
 import type { VersionCounts } from '../../observe/observe.ts'
 import { RouteFacts, type RouteSplit, type ServedRoute } from '../../options/served-route.ts'
-import type { ServingStatus } from '../serving-side.ts'
+import type { ReplicaStatus } from '../replica.ts'
 
 /** A serving process and its last report. */
 export interface Report {
   readonly number: number
-  readonly beat: ServingStatus | undefined
+  readonly beat: ReplicaStatus | undefined
 }
 
 /**

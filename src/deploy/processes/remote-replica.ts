@@ -1,15 +1,15 @@
 import { ChangeRefusedError } from '../../errors/errors.ts'
 import type { Configuration } from '../desired-state.ts'
 import type { Edits } from '../edits.ts'
-import type { PreparedRoutes, ServedState, ServingSide, ServingStatus } from '../serving-side.ts'
+import { type PreparedRoutes, type Replica, type ReplicaStatus, type ServedState, viewOf } from '../replica.ts'
 import type { Answers, Link } from './link.ts'
 
-/** The requests of {@link ServingSide}, as messages. */
-export type SideRequests = {
+/** The requests of {@link Replica}, as messages. */
+export type ReplicaRequests = {
   readonly prepare: readonly [{ readonly state: SentState; readonly reason: string }, PreparedRoutes]
   readonly commit: readonly [revision: number, unknown]
   readonly abort: readonly [revision: number, unknown]
-  readonly status: readonly [undefined, ServingStatus]
+  readonly status: readonly [undefined, ReplicaStatus]
 }
 
 /** A state whose configuration is sent only if the other end does not have it. */
@@ -27,12 +27,12 @@ export function firstState({ revision, configuration, edits }: ServedState): Sen
 }
 
 /**
- * A serving side at the other end of a link. The configuration, which may be large, is sent once: both ends keep the
+ * A replica at the other end of a link. The configuration, which may be large, is sent once: both ends keep the
  * live one and the one being prepared.
  *
  * @param first - The configuration that was sent by {@link firstState}.
  */
-export function remoteSide(link: Link<SideRequests>, first: Configuration): ServingSide {
+export function remoteReplica(link: Link<ReplicaRequests>, first: Configuration): Replica {
   let last = 1
   let live = { number: 1, configuration: first }
   let prepared = live
@@ -54,22 +54,23 @@ export function remoteSide(link: Link<SideRequests>, first: Configuration): Serv
   }
 }
 
-/** Answers for a serving side. @param first - See {@link remoteSide}. */
-export function answersOf(side: ServingSide, first: Configuration): Answers<SideRequests> {
+/** Answers for a replica. @param first - See {@link remoteReplica}. */
+export function answersOf(replica: Replica, first: Configuration): Answers<ReplicaRequests> {
   let live = { number: 1, configuration: first }
   let prepared = live
   return {
-    prepare({ state: { revision, number, edits, configuration = live.configuration }, reason }, signal) {
+    async prepare({ state: { revision, number, edits, configuration = live.configuration }, reason }, signal) {
       if (configuration === live.configuration && number !== live.number)
         throw new ChangeRefusedError(`configuration ${number} was not sent`)
       prepared = { number, configuration }
-      return side.prepare({ revision, configuration, edits }, reason, signal)
+      const { routes, kept } = await replica.prepare({ revision, configuration, edits }, reason, signal)
+      return { routes: routes.map(viewOf), kept }
     },
     async commit(revision) {
-      await side.commit(revision)
+      await replica.commit(revision)
       live = prepared
     },
-    abort: (revision) => side.abort(revision),
-    status: () => side.status(),
+    abort: (revision) => replica.abort(revision),
+    status: () => replica.status(),
   }
 }

@@ -1,0 +1,240 @@
+import { setMaxListeners } from 'node:events'
+import { memoryUsage } from 'node:process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { ChangeRefusedError } from '../errors/errors.ts'
+import { errorFields } from '../errors/failure.ts'
+import type { Meters } from '../observe/metrics.ts'
+import type { CheckedServerOptions } from '../options/options.ts'
+import type { ServedRoute } from '../options/served-route.ts'
+import { nextTurn } from '../platform/async-work.ts'
+import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
+import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
+import { explainLimit } from '../platform/system-errors.ts'
+import type { VersionedRoute } from '../route/open-routes.ts'
+import { RoutePool } from '../route/route-pool.ts'
+import { createApp, type KeptStreams } from '../server/app.ts'
+import type { JwtKeyCache } from '../server/edge/jwt.ts'
+import type { RunningServer } from '../server/server.ts'
+import { readTls, type TlsSettings } from '../server/tls.ts'
+import {
+  countsOf,
+  type OwnReplica,
+  type ReplicaStatus,
+  type ResolvedRoutes,
+  type ServedState,
+} from './replica.ts'
+import { keepWhatStays, pagesOf, type Resolved } from './resolve.ts'
+import { type FirstPlan, Resolver, type StateChange } from './resolver.ts'
+
+/** How a replica of this process opens its routes. */
+export interface LocalParts {
+  readonly log: FastifyBaseLogger
+  readonly meters?: Meters | undefined
+  /** The revision of the first state. Default: 1. */
+  readonly revision?: number | undefined
+  /** The options that a reload cannot change have these values. Default: those of the first state. */
+  readonly start?: CheckedServerOptions | undefined
+  /** Adapts the options of a route. The same object must have the same result. Default: unchanged. */
+  adapt?(route: VersionedRoute): VersionedRoute
+  /** Counts for the rate limits. Default: this process counts for itself. */
+  readonly counter?: RateCounter | undefined
+  /** What was read of the files of `tls`. Default: they are read once, so that a reload does not depend on them. */
+  readonly readTls?: TlsSettings | undefined
+  /** Whether routes are opened without their store, if it cannot be reached. */
+  readonly storeMayBeAway?: boolean
+  /** Seals what clients of tools send back. Default: a secret of this process. */
+  readonly stateSecret?: string | undefined
+}
+
+/** A replica in this process. */
+export interface LocalReplica extends OwnReplica {
+  follow(server: Pick<RunningServer, 'replace'>): void
+  /** Accepts no change any more, and aborts the one that is prepared. */
+  refuse(): void
+}
+
+/** How long the end waits for a state that is being prepared. */
+const PREPARED_END_MS = 500
+
+/** Serves the first state. @throws the reason that it cannot be served. */
+export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Promise<LocalReplica> {
+  const { options } = keepWhatStays(first.options, parts.start ?? first.options)
+  raiseMemoryCeiling(pagesOf(first))
+  const apps = openApps(options, parts)
+  try {
+    const { app, routes } = await apps.open(options)
+    return new PooledReplica(new Resolver(first, parts.log, parts.start), apps, parts, { app, routes })
+  } catch (error) {
+    await apps.close()
+    throw error
+  }
+}
+
+/** Apps that share the instances of routes that stay the same. */
+interface Apps {
+  open(options: Resolved['options'], signal?: AbortSignal): ReturnType<typeof createApp>
+  /** Only after all apps have closed. */
+  close(): Promise<void>
+}
+
+function openApps(
+  first: Resolved['options'],
+  { log, meters, adapt, counter = new RateCounts(), ...given }: LocalParts,
+): Apps {
+  const pool = new RoutePool({ ...first, meters, storeMayBeAway: given.storeMayBeAway }, log)
+  const keptKeys: JwtKeyCache = {} // keys of token issuers
+  const streams: KeptStreams = { stateSecret: given.stateSecret }
+  let tls = given.readTls
+  return {
+    open(options, signal) {
+      const routes = adapt ? options.routes.map(adapt) : options.routes
+      tls ??= options.tls && readTls(options.tls)
+      const all = { ...options, readTls: tls, routes, meters, signal }
+      return createApp(all, log, pool, keptKeys, counter, streams)
+    },
+    close: () => pool.close(),
+  }
+}
+
+/** Open routes. */
+interface OpenedState {
+  readonly app: FastifyInstance
+  readonly routes: readonly ServedRoute[]
+}
+
+/** A change that is neither committed nor aborted. */
+interface PendingState {
+  readonly revision: number
+  readonly ended: AbortController
+  readonly opening: Promise<OpenedState & ResolvedRoutes>
+  opened?: OpenedState & ResolvedRoutes
+}
+
+class PooledReplica implements LocalReplica {
+  readonly compiles = true
+  readonly #resolver: Resolver
+  readonly #apps: Apps
+  readonly #log: FastifyBaseLogger
+  readonly #closed = new AbortController()
+  #revision: number
+  #live: OpenedState
+  #pending: PendingState | undefined
+  #server: Pick<RunningServer, 'replace'> | undefined
+  #memoryBytes = 0
+
+  constructor(resolver: Resolver, apps: Apps, { log, revision = 1 }: LocalParts, live: OpenedState) {
+    this.#resolver = resolver
+    this.#apps = apps
+    this.#log = log
+    this.#revision = revision
+    this.#live = live
+    setMaxListeners(0, this.#closed.signal)
+  }
+
+  get app(): FastifyInstance {
+    return this.#live.app
+  }
+
+  get routes(): readonly ServedRoute[] {
+    return this.#live.routes
+  }
+
+  follow(server: Pick<RunningServer, 'replace'>): void {
+    this.#server = server
+  }
+
+  async prepare(
+    state: ServedState & StateChange,
+    _reason: string,
+    asked?: AbortSignal,
+  ): Promise<ResolvedRoutes> {
+    const { revision } = state
+    while (this.#pending) await this.#drop(new ChangeRefusedError('a newer change was requested'))
+    if (revision <= this.#revision)
+      throw new ChangeRefusedError(`revision ${revision} is not newer than ${this.#revision}, which is live`)
+    const ended = new AbortController()
+    const signal = AbortSignal.any([this.#closed.signal, ended.signal, ...(asked ? [asked] : [])])
+    setMaxListeners(0, signal) // each plug-in and each trial instance listens to it
+    const pending: PendingState = { revision, ended, opening: this.#open(state, signal) }
+    this.#pending = pending
+    try {
+      pending.opened = await pending.opening
+      return pending.opened
+    } catch (error) {
+      if (this.#pending === pending) this.#pending = undefined
+      throw error
+    }
+  }
+
+  async commit(revision: number): Promise<void> {
+    const opened = this.#pending?.revision === revision ? this.#pending.opened : undefined
+    if (!opened) throw new ChangeRefusedError(`revision ${revision} is not prepared`)
+    const { app, routes, resolved } = opened
+    this.#pending = undefined
+    this.#revision = revision
+    this.#live = { app, routes }
+    this.#resolver.adopt(resolved)
+    // Requests in flight may take long: do not wait for the old app to close.
+    this.#server
+      ?.replace(app)
+      .catch((error) => this.#log.error(errorFields(error), 'the replaced deployment failed to close'))
+  }
+
+  async abort(revision: number): Promise<void> {
+    if (this.#pending?.revision === revision) await this.#drop(new ChangeRefusedError('it was aborted'))
+  }
+
+  async status(): Promise<ReplicaStatus> {
+    return {
+      revision: this.#revision,
+      prepared: this.#pending?.opened && this.#pending.revision,
+      memoryBytes: this.#readMemory(),
+      ...countsOf(this.#live.routes),
+    }
+  }
+
+  refuse(): void {
+    const reason = new ChangeRefusedError('the server is shutting down')
+    this.#closed.abort(reason)
+    this.#drop(reason).catch((error) =>
+      this.#log.error(errorFields(error), 'a prepared deployment failed to close'),
+    )
+  }
+
+  async close(): Promise<void> {
+    const dropped = this.#drop(new ChangeRefusedError('the server is shutting down'))
+    await Promise.race([dropped, sleep(PREPARED_END_MS, undefined, { ref: false })])
+    await this.#apps.close()
+  }
+
+  async #open(state: StateChange, signal: AbortSignal): Promise<OpenedState & ResolvedRoutes> {
+    signal.throwIfAborted()
+    const resolved = await this.#resolver.resolve(state, signal)
+    await nextTurn()
+    raiseMemoryCeiling(pagesOf(resolved))
+    const opened = await this.#apps.open({ ...resolved.current, trial: true }, signal)
+    if (signal.aborted) await opened.app.close()
+    signal.throwIfAborted()
+    return { ...opened, resolved }
+  }
+
+  async #drop(reason: Error): Promise<void> {
+    const pending = this.#pending
+    this.#pending = undefined
+    if (!pending) return
+    pending.ended.abort(reason)
+    const opened = await pending.opening.catch(() => undefined) // who prepares it gets the error
+    await opened?.app.close()
+  }
+
+  /** Without a free descriptor it cannot be read, and is as it was. */
+  #readMemory(): number {
+    try {
+      this.#memoryBytes = memoryUsage.rss()
+    } catch (error) {
+      if (explainLimit(error) === undefined) throw error
+    }
+    return this.#memoryBytes
+  }
+}

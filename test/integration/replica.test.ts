@@ -1,0 +1,27 @@
+import { openLink } from '../../src/deploy/processes/link.ts'
+import { openProcesses } from '../../src/deploy/processes/processes.ts'
+import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { openChannels, planGiven, startHere } from '../support/in-process.ts'
+import { type OpenReplica, openLocal, testReplica } from '../support/replica-suite.ts'
+
+const openLinked: OpenReplica = async (state, module) => {
+  const { local } = await openLocal(state, module)
+  const [near, far] = openChannels()
+  openLink<Record<string, never>, ReplicaRequests>(far, answersOf(local, state.configuration))
+  const link = openLink<ReplicaRequests, Record<string, never>>(near, {})
+  return { local, replica: remoteReplica(link, state.configuration) }
+}
+
+const openSet: OpenReplica = async (state, module) => {
+  const { start, started } = startHere()
+  const set = openProcesses({ count: 2, log: openLog('silent'), secrets: () => [], start })
+  const replica = await set.open(await planGiven(state, module))
+  const local = await started[1]?.local
+  if (!local) throw new Error('the second process was not started')
+  return { local, replica, close: () => replica.close() }
+}
+
+testReplica('of this process', openLocal)
+testReplica('at the other end of a link', openLinked)
+testReplica('of several processes', openSet)
