@@ -108,7 +108,11 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const loaded = await pacedMap(fresh, async (target, index) => {
     const options = checked[index]
     if (!options) throw new Error('a route was not validated')
-    return { target, options, ...(await loadVersions(target, options, load, resolving)) }
+    const versions = loadVersions(target, options, load, resolving).catch((error) => {
+      // What was only read with the configuration may be refused when it is compiled.
+      throw before ? error : placed(error, target.given, 'plugin')
+    })
+    return { target, options, ...(await versions) }
   })
   const done = new Map<RouteTarget, ResolvedTarget>()
   const served = new Map<string, ResolvedTarget[]>()

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { commandConfiguration } from '../../src/deploy/configuration.ts'
+import { reload } from '../../src/deploy/deployments.ts'
 import { type DesiredState, desiredState } from '../../src/deploy/desired-state.ts'
 import { editPlugin, NO_EDITS, toVersion, withVersion } from '../../src/deploy/edits.ts'
 import type { Clock } from '../../src/deploy/processes/clock.ts'
@@ -22,7 +23,8 @@ import { startHere } from '../support/in-process.ts'
 async function serving(count: number, options: { readonly silentMs?: number } = {}) {
   const file = join(temporaryFolder(), 'wasm-serve.json')
   const server = { stallMs: 0, port: 0, drainMs: 0, graceMs: 100, processes: count, headersTimeoutMs: 5_000 }
-  writeFileSync(file, JSON.stringify({ routes: [{ url: '/', plugin: guest('echo') }], ...server }))
+  const configure = (...routes: object[]) => writeFileSync(file, JSON.stringify({ routes, ...server }))
+  configure({ url: '/', plugin: guest('echo') })
   const log = openLog('silent')
   const here = startHere()
   let now = 0
@@ -45,7 +47,7 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
   const running = await processes.serve(deployments)
   onTestFinished(() => running.drain())
   return {
-    ...{ processes, deployments, ...here },
+    ...{ processes, deployments, configure, ...here },
     /** Seconds pass, in which all processes that are not frozen give signs of life. */
     async seconds(count: number) {
       for (let second = 0; second < count; second++) {
@@ -96,6 +98,29 @@ test('a change is live in all processes', async () => {
   expect(await deployments.apply(make, 'test', { modules })).toMatchObject({ revision: 2 })
   expect([await says(1), await says(2)]).toEqual(['ABC', 'ABC'])
 })
+
+test('the primary compiles no plug-in, and one that V8 refuses is refused with its line', async () => {
+  const { deployments, configure, says } = await serving(2)
+  const modules = () => deployments.current.routes.map(({ plugin }) => plugin.module)
+  expect(modules()).toEqual([undefined])
+  const broken = join(temporaryFolder(), 'broken.wasm')
+  writeFileSync(broken, WITHOUT_RESULT)
+  configure({ url: '/', plugin: guest('upper') }, { url: '/broken', plugin: broken })
+  await expect(deployments.apply(reload, 'test')).rejects.toMatchObject({
+    code: 'WASM_SERVE_PLUGIN_INVALID',
+    message: expect.stringMatching(/wasm-serve\.json:1.*broken/),
+  })
+  expect(await says(1)).toBe('abc')
+  configure({ url: '/', plugin: guest('upper') })
+  await deployments.apply(reload, 'test')
+  expect([modules(), await says(1), await says(2)]).toEqual([[undefined], 'ABC', 'ABC'])
+})
+
+/** A module whose function has no result, although its type has one. */
+const WITHOUT_RESULT = Buffer.from(
+  '0061736d010000000105016000017f03020100070a010668616e646c6500000a040102000b',
+  'hex',
+)
 
 test('a change that one process cannot prepare is committed by none', async () => {
   const { deployments, started, says } = await serving(3)
