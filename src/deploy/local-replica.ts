@@ -5,7 +5,6 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { ChangeRefusedError } from '../errors/errors.ts'
 import { errorFields } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
-import type { CheckedServerOptions } from '../options/options.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn } from '../platform/async-work.ts'
 import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
@@ -34,7 +33,7 @@ export interface LocalParts {
   /** The revision of the first state. Default: 1. */
   readonly revision?: number | undefined
   /** The options that a reload cannot change have these values. Default: those of the first state. */
-  readonly start?: CheckedServerOptions | undefined
+  readonly start?: Resolved['options'] | undefined
   /** Adapts the options of a route. The same object must have the same result. Default: unchanged. */
   adapt?(route: VersionedRoute): VersionedRoute
   /** Counts for the rate limits. Default: this process counts for itself. */

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedLoadOptions, CheckedServerOptions } from '../options/options.ts'
+import type { CheckedLoadOptions } from '../options/options.ts'
 import { Pace } from '../platform/async-work.ts'
 import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
@@ -48,12 +48,12 @@ export class Resolver {
   readonly #store: EditStore | undefined
   readonly #log: FastifyBaseLogger
   /** Options of the start, for settings that cannot change. */
-  readonly #start: CheckedServerOptions
+  readonly #start: Resolved['options']
   #now: Resolved & { readonly desired: DesiredState }
   #plugins: PluginTable
 
   /** @param first - It is live. @param start - Options of the start. Default: those of the first state. */
-  constructor(first: FirstPlan, log: FastifyBaseLogger, start: CheckedServerOptions = first.options) {
+  constructor(first: FirstPlan, log: FastifyBaseLogger, start = first.options) {
     this.#source = first
     this.#store = first.store
     this.#log = log

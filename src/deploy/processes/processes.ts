@@ -5,7 +5,6 @@ import { ChangeRefusedError } from '../../errors/errors.ts'
 import { errorFields } from '../../errors/failure.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
-import type { CheckedServerOptions } from '../../options/options.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { unlessAborted } from '../../platform/async-work.ts'
 import { RateCounts } from '../../platform/rate-counts.ts'
@@ -21,6 +20,7 @@ import {
   type ResolvedRoutes,
   type ServedState,
 } from '../replica.ts'
+import type { Resolved } from '../resolve.ts'
 import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
 import { changeServer } from '../start.ts'
 import { Change, onceMore } from './change.ts'
@@ -137,7 +137,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
   #resolver: Resolver | undefined
   #routes: readonly ServedRoute[] = []
   /** Options of the start, and of each restart. */
-  #startOptions: CheckedServerOptions | undefined
+  #startOptions: Resolved['options'] | undefined
   /** Read by the start, and by each restart. */
   #tls: TlsSettings | undefined
   /** Fetch the modules of the state, and of the one being prepared. */

@@ -1,8 +1,8 @@
 import type { MeterReport } from '../../observe/meter-report.ts'
-import type { CheckedServerOptions } from '../../options/options.ts'
 import type { RateCount } from '../../platform/rate-counts.ts'
 import type { TlsSettings } from '../../server/tls.ts'
 import type { PreparedRoutes, ReplicaStatus } from '../replica.ts'
+import type { Resolved } from '../resolve.ts'
 import type { RateQuestion } from './count-together.ts'
 import type { ReplicaRequests, SentState } from './remote-replica.ts'
 
@@ -41,7 +41,7 @@ export interface Boot {
   readonly count: number
   readonly state: SentState
   /** Options of the start: those that a reload cannot change are the same in all processes. */
-  readonly start: CheckedServerOptions
+  readonly start: Resolved['options']
   /** Whether calls are counted, and the last lines of the log kept, for operators. */
   readonly isWatched: boolean
   /** What the primary has read of the files of `tls`: they may be being renewed. */
