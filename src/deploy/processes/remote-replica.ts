@@ -1,7 +1,13 @@
 import { ChangeRefusedError } from '../../errors/errors.ts'
 import type { Configuration } from '../desired-state.ts'
 import type { Edits } from '../edits.ts'
-import { type PreparedRoutes, type Replica, type ReplicaStatus, type ServedState, viewOf } from '../replica.ts'
+import {
+  type PreparedRoutes,
+  type Replica,
+  type ReplicaStatus,
+  type ServedState,
+  viewOf,
+} from '../replica.ts'
 import type { Answers, Link } from './link.ts'
 
 /** The requests of {@link Replica}, as messages. */
@@ -59,7 +65,10 @@ export function answersOf(replica: Replica, first: Configuration): Answers<Repli
   let live = { number: 1, configuration: first }
   let prepared = live
   return {
-    async prepare({ state: { revision, number, edits, configuration = live.configuration }, reason }, signal) {
+    async prepare(
+      { state: { revision, number, edits, configuration = live.configuration }, reason },
+      signal,
+    ) {
       if (configuration === live.configuration && number !== live.number)
         throw new ChangeRefusedError(`configuration ${number} was not sent`)
       prepared = { number, configuration }
