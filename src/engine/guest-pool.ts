@@ -102,6 +102,10 @@ class InstancePool implements GuestPool {
     if (this.#isClosed) throw new EngineClosedError()
     const opened = this.#idle.pop() ?? this.#open()
     const pooled = opened instanceof Promise ? await opened : opened
+    if (this.#isClosed) {
+      await pooled.instance.close()
+      throw new EngineClosedError()
+    }
     this.#running.add(pooled)
     try {
       const bytes = await this.#begin(pooled, exportName, input, caller)
@@ -118,6 +122,7 @@ class InstancePool implements GuestPool {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    await this.ready.catch(() => undefined)
     if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
     try {
       await Promise.all(this.#idle.splice(0).map(({ instance }) => instance.close()))
