@@ -91,14 +91,17 @@ export async function chooseRoute(
   const users = await loadFunctions(options.functions)
   const { meters, tracing } = shared
   const labels = labelsOf(options, plugin)
-  const meter = meters?.of(labels)
   const use = serviceUse(options, plugin, users, shared.store.sync)
   const engine = chooseEngine(options, plugin, path, reasonsToWait(use))
   if (engine.name === 'subprocess' && !plugin.uncompiled) {
     const message = 'it was compiled in this process: for engine subprocess, pass the path, URL or bytes'
     throw optionsError([problemAt([...path, 'plugin'], message)])
   }
-  const services = await openGuestServices(options, use, shared, meter)
+  const meter = meters?.of(labels)
+  const services = await openGuestServices(options, use, shared, meter).catch((error) => {
+    meter?.release()
+    throw error
+  })
   return {
     options,
     streams: importsExchange(importsOf(stream, use)),
