@@ -32,6 +32,7 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
   const clock: Clock = {
     every(_ms, given) {
       pass = given
+      return () => undefined
     },
     // Pauses between starts are short; limits last as long as the test says.
     async sleep(ms, signal) {

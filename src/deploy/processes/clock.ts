@@ -2,8 +2,8 @@ import { setTimeout } from 'node:timers/promises'
 
 /** How the primary measures time. Replaced by tests. */
 export interface Clock {
-  /** Calls back every `ms`, with the milliseconds since the last time. */
-  every(ms: number, pass: (passedMs: number) => void): void
+  /** Calls back every `ms`, with the milliseconds since the last time. @returns a function that ends it. */
+  every(ms: number, pass: (passedMs: number) => void): () => void
   /** Waits, or until the signal aborts. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
@@ -17,7 +17,8 @@ export const realClock: Clock = {
       pass(now - last)
       last = now
     }
-    setInterval(tick, ms).unref()
+    const timer = setInterval(tick, ms).unref()
+    return () => clearInterval(timer)
   },
   sleep: (ms, signal) => setTimeout(ms, undefined, { signal }).catch(() => undefined),
 }

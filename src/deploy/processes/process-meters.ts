@@ -14,13 +14,19 @@ export class ProcessMeters {
   readonly #total: Meters
   readonly #reported = new Map<ServingProcess, ReportedMeters>()
   readonly #processes: () => readonly ServingProcess[]
+  readonly #timer: NodeJS.Timeout
   #refreshing: Promise<void> | undefined
 
   /** @param total - Gets the sum. @param processes - Those that can report. */
   constructor(total: Meters, processes: () => readonly ServingProcess[]) {
     this.#total = total
     this.#processes = processes
-    setInterval(() => void this.refresh(), REPORT_INTERVAL_MS).unref()
+    this.#timer = setInterval(() => void this.refresh(), REPORT_INTERVAL_MS).unref()
+  }
+
+  /** Reads no more counts by itself. */
+  close(): void {
+    clearInterval(this.#timer)
   }
 
   /** Reads the counts. Requests that come meanwhile share one reading. */

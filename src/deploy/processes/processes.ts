@@ -296,6 +296,8 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     this.#ending.abort()
     this.kill()
     await Promise.all([...this.#all].map(({ ended }) => ended))
+    this.silence.close()
+    this.#meters?.close()
     await this.app.close()
   }
 

@@ -33,10 +33,16 @@ export interface SilenceOptions {
 export class Silence {
   readonly #options: SilenceOptions
   readonly #pulses = new Map<ServingProcess, Pulse>()
+  readonly #stop: () => void
 
   constructor(options: SilenceOptions) {
     this.#options = options
-    options.clock.every(TICK_MS, (ms) => this.#pass(ms))
+    this.#stop = options.clock.every(TICK_MS, (ms) => this.#pass(ms))
+  }
+
+  /** Ends the measurements. */
+  close(): void {
+    this.#stop()
   }
 
   /** Measures it until the process ends. */
