@@ -11,10 +11,17 @@ import { ProcessEndedError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { type HandedServer, openHandedServer } from '../../src/server/server.ts'
 
+/** A channel of this process. */
+interface LocalChannel extends Channel {
+  /** Closes both ends. */
+  close(): void
+}
+
 /** Two ends of a channel that copies messages, as an IPC channel does. */
-export function openChannels(): readonly [Channel, Channel] {
+export function openChannels(): readonly [LocalChannel, LocalChannel] {
   const { port1, port2 } = new MessageChannel()
-  const channel = (port: typeof port1): Channel => ({
+  const channel = (port: typeof port1): LocalChannel => ({
+    close: () => port.close(),
     send: (message) => port.postMessage(message),
     onMessage(listener) {
       port.on('message', (message: LinkMessage) => listener(message))
@@ -92,6 +99,7 @@ export function startHere() {
     const end = ({ code = null, signal = null }: Partial<ProcessEnd>) => {
       held = []
       link.close(new ProcessEndedError(number, 'test'))
+      nearEnd.close()
       finish({ code, signal })
       void local.then(
         async (opened) => {

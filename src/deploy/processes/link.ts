@@ -77,13 +77,14 @@ export function openLink<Asked extends Requests, Answered extends Requests>(
       if (closed) throw closed
       const id = ++last
       const answered = new Promise<unknown>((resolve, reject) => asked.set(id, { resolve, reject }))
-      channel.send({ ask: name, id, sent })
       const stop = () => channel.send({ stop: id })
-      if (signal?.aborted) stop()
-      else signal?.addEventListener('abort', stop)
       try {
+        channel.send({ ask: name, id, sent })
+        if (signal?.aborted) stop()
+        else signal?.addEventListener('abort', stop)
         return (await answered) as Asked[Name][1]
       } finally {
+        asked.delete(id)
         signal?.removeEventListener('abort', stop)
       }
     },

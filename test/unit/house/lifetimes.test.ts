@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
 import { droppedLifetimes, findOpeners } from '../../../scripts/lifetimes.ts'
 import { sources } from '../../../scripts/rooms.ts'
+import { DEPLOYMENTS, REDIS } from '../../support/openers/deployments.ts'
+import { ENGINES } from '../../support/openers/engines.ts'
+import { ROUTES, SERVERS } from '../../support/openers/routes.ts'
+import { SERVICES } from '../../support/openers/services.ts'
 
 const group = `export interface Sized extends Base {}
 interface Base { close(): void }
@@ -29,4 +33,10 @@ test.each([
 test('the sources drop no lifetime', () => {
   expect(findOpeners(sources()).length).toBeGreaterThan(40)
   expect(droppedLifetimes(sources())).toEqual([])
+})
+
+test('each opener has rounds in which it leaves nothing', () => {
+  const openers = findOpeners(sources()).map(({ file, name }) => `${file} ${name}`)
+  const tried = [SERVICES, ENGINES, ROUTES, SERVERS, DEPLOYMENTS, REDIS].flatMap(Object.keys)
+  expect(tried.sort()).toEqual(openers.sort())
 })
