@@ -12,6 +12,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'The slow guests of all servers take turns: a process has one loop.',
   'engine/fair-turns.ts processReads':
     'Clients that send many small pieces take turns: a process has one loop.',
+  'engine/suspending.ts NEVER': 'A signal that is never aborted.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
   'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',

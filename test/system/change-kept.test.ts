@@ -179,7 +179,7 @@ test('options of the sockets stay as they were, and the record says so', async (
   const { deployments, attempt, to, post } = await changing([ECHO])
   const record = await attempt(to([UPPER], { maxConnections: 7, keepAliveTimeoutMs: 9 }))
   expect(record.warnings).toEqual([
-    'changed options that take effect at the next start: maxConnections, keepAliveTimeoutMs',
+    'changed options that take effect at the next start: keepAliveTimeoutMs, maxConnections',
   ])
   expect(deployments.current.options.maxConnections).toBe(7)
   expect((await post('/', 'abc')).body).toBe('ABC')
