@@ -63,7 +63,7 @@ export const MODULE_LIMITS = {
     seen: 3_957_033,
     what: 'values handed to and from calls, in all its functions',
   },
-  /** V8 optimises functions that are called often, one of a module at a time: 4 s for each 1,000,000,000. */
+  /** V8 optimises functions that are called often, one of a module at a time: 4 s for each 1,000,000,000 (measured with Ruff). */
   allOptimisingBytes: {
     limit: 40_000_000_000,
     seen: 24_320_000_000,
@@ -97,7 +97,7 @@ export const MODULE_LIMITS = {
   loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches bring to the starts of loops' },
   /** V8 reads an inner loop once per enclosing loop. It optimises for 0.2 s. */
   loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of loops in one another' },
-  /** Bytes of memory that V8's optimising compiler takes, estimated by `optimising-cost.ts`. It optimises for 9 s. */
+  /** Bytes of memory that V8's optimising compiler takes, estimated by `optimising-cost.ts`. Most shapes take 1 to 5 s; some take longer in Node.js 20, see the page. */
   optimisingBytes: {
     limit: 490_000_000,
     seen: 482_000_000,
