@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { processPartials } from '../../../src/platform/partial-bytes.ts'
 import { type CopiedBytes, joinBytes, Pieces } from '../../../src/platform/pieces.ts'
 import { readRequestBody } from '../../../src/route/body.ts'
@@ -26,6 +27,16 @@ test('a body of pieces of one byte takes little more memory than its bytes', asy
   expect(read instanceof Pieces && read.list.length).toBe(1)
   expect(joinBytes(read).every((byte, at) => byte === (at & 255))).toBe(true)
   expect(processPartials.bytes).toBe(0)
+})
+
+test('the end of a client whose body has arrived makes no error', async () => {
+  const { request, body } = begin()
+  const made = vi.spyOn(Error, 'captureStackTrace')
+  const closed = once(request, 'close')
+  request.push(null)
+  await Promise.all([body, closed])
+  expect(made).not.toHaveBeenCalled()
+  made.mockRestore()
 })
 
 test('such a body is read in many turns of the event loop', async () => {
