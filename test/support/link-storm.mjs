@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import { Directory, FD_FOLDER } from '../../lib/runtime/wasi/directory.js'
+import { FD_FOLDER } from '../../lib/platform/descriptors.js'
+import { Directory } from '../../lib/runtime/wasi/directory.js'
 import { Folder } from '../../lib/runtime/wasi/folder.js'
 
 /*
