@@ -91,7 +91,7 @@ const GUARDS: readonly Guard[] = [
   },
   {
     checks: [
-      { name: 'CPU per call: a tool, inline, to a request to its route', limit: 2.4 },
+      { name: 'CPU per call: a tool, inline, to a request to its route', limit: 1.8 },
       { name: 'CPU per call: a tool, inline, to the official server of MCP', limit: 0.2 },
     ],
     measure: measureTools,

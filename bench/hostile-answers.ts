@@ -130,7 +130,7 @@ function noUtf8(begin: string, end: string): HostileAnswer['make'] {
   return (bytes) => Buffer.concat([Buffer.from(begin), Buffer.alloc(bytes, 0xff), Buffer.from(end)])
 }
 
-/** Receives and discards an answer. */
+/** Receives and discards an answer. Contracts use no more of a reply, and a whole one needs an app: hence the assertion. */
 const reply = {
   code: () => reply,
   header: () => reply,

@@ -5,10 +5,10 @@ import type { Http2Session, Http2Stream } from 'node:http2'
  *
  * Node's table is a `Map`. When a map grows, or drops its deleted entries, its old table keeps what it had, and the new
  * table. Once a garbage collection has moved a table to the old generation, everything in later tables lives until the
- * next major collection: all streams, with their requests and answers. For small answers that is a third of the server's CPU time.
+ * next major collection, and V8 copies it twice: all streams, with their requests and answers.
  *
  * Node.js 20 to 26. No upstream issue is known. Remove it when Node's streams do not outlive a minor collection
- * (`test/integration/http2-memory.test.ts` passes without it).
+ * (`test/system/http2-memory.test.ts` passes without it).
  */
 export function keepOpenStreamsOnly(session: Http2Session): void {
   const key = Object.getOwnPropertySymbols(session).find(({ description }) => description === 'state')

@@ -103,10 +103,7 @@ export function addHttp2(
   log: FastifyBaseLogger,
 ): Http2 {
   const sessions = new Set<ServerHttp2Session>()
-  const open = new OpenResponses(
-    (session) => resets.get(session)?.add(),
-    (session) => controls.get(session)?.add(),
-  )
+  const open = new OpenResponses((session) => resets.get(session)?.add())
   const resets = new WeakMap<Http2Session, Events>()
   const controls = new WeakMap<Http2Session, Events>()
   const unread = new WeakSet<Http2ServerResponse>()
@@ -160,11 +157,16 @@ export function addHttp2(
 
   const idle = new WeakMap<Http2Session, { readonly stream: number | undefined; readonly since: number }>()
 
+  const countPriority = function (this: ServerHttp2Stream) {
+    if (this.session) controls.get(this.session)?.add()
+  }
   const sweep = () => {
     for (const { socket } of sessions) if (socket) resumeHttp2Reading(socket)
     closeIdle()
     for (const { response, since } of [...open]) {
       const { req, stream } = response
+      // Node emits it for the stream. Most are over before a sweep: a listener for each would cost more than these frames.
+      if (stream.listenerCount('priority') === 0) stream.on('priority', countPriority)
       if (isUnwanted(stream)) stopClient(stream)
       const isLate = performance.now() - since > limits.requestTimeout
       if (isLate && !response.writableEnded && !hasArrived(req) && !isStreamed(req)) refuseLate(req)
@@ -223,13 +225,9 @@ interface OpenResponse {
 class OpenResponses implements Iterable<OpenResponse> {
   readonly #list: OpenResponse[] = []
   readonly #onReset: (session: Http2Session) => void
-  readonly #onPriority: (this: ServerHttp2Stream) => void
 
-  constructor(onReset: (session: Http2Session) => void, onPriority: (session: Http2Session) => void) {
+  constructor(onReset: (session: Http2Session) => void) {
     this.#onReset = onReset
-    this.#onPriority = function () {
-      if (this.session) onPriority(this.session)
-    }
   }
 
   add(response: Http2ServerResponse): void {
@@ -237,7 +235,6 @@ class OpenResponses implements Iterable<OpenResponse> {
     const open = { response, session: stream.session, since: performance.now(), place: this.#list.length }
     this.#list.push(open)
     let entry: OpenResponse | undefined = open
-    stream.on('priority', this.#onPriority)
     stream.on('close', () => {
       if (!entry) return
       const { session } = entry

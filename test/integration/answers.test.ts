@@ -10,9 +10,9 @@ import { openHttp } from '../../src/contract/http.ts'
 import { openSimplism } from '../../src/contract/simplism.ts'
 import type { RouteOptions, ServerOptions } from '../../src/options/options.ts'
 import { AUTHORIZED, listenBoth } from '../support/admin.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { answerOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 import { streamGuest } from '../support/stream-guest.ts'
 
@@ -22,10 +22,7 @@ const site = join(folder, 'site')
 mkdirSync(join(site, 'sub'), { recursive: true })
 for (const name of ['index.html', 'a.txt', 'sub/index.html']) writeFileSync(join(site, name), 'hello')
 writeFileSync(join(site, 'a.gif'), 'GIF89a')
-const { cert: ca, key } = selfSigned('localhost')
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 
 /** Describes a body in all ways, and has one. */
 const DESCRIBED = {

@@ -1,22 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { selfSigned } from '../support/certificate.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { guest } from '../support/guest.ts'
 import { ask, openHttp2 } from '../support/http2-client.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listen, listenAll } from '../support/serve.ts'
 import { exchange, open, post } from '../support/socket.ts'
 import { closingOf, frame, openRawSocket } from '../support/web-socket.ts'
 
 /* Limits of the page on limits that no other test shows. */
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-limits-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 
 const codeOf = (body: string | Buffer | undefined) => /"code":"(\w+)"/.exec(String(body))?.[1]
 

@@ -1,14 +1,11 @@
 import { EventEmitter, once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { expect, onTestFinished, test } from 'vitest'
 import type { RouteOptions } from '../../src/options/options.ts'
 import type { GuestCall } from '../../src/options/served-route.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listen } from '../support/serve.ts'
 import { open, post } from '../support/socket.ts'
 
@@ -41,12 +38,7 @@ test('so does one that sent several requests, to each of them', async () => {
 })
 
 test('so does one that speaks TLS', async () => {
-  const { cert, key } = selfSigned('localhost')
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-half-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-  writeFileSync(tls.cert, cert)
-  writeFileSync(tls.key, key)
+  const { ca: cert, tls } = localhostTls(onTestFinished)
   const { port } = await listen({ plugin: guest('echo'), engine: 'workers', workers: 1 }, { tls })
   const socket = connect({ port, host: '127.0.0.1', servername: 'localhost', ca: cert })
   onTestFinished(() => void socket.destroy())

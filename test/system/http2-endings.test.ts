@@ -1,9 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { ServerOptions } from '../../src/options/options.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { file, guest } from '../support/guest.ts'
 import {
   DATA,
@@ -20,15 +16,11 @@ import {
   reset,
   windowUpdate,
 } from '../support/http2-frames.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 import { type Step, streamGuest } from '../support/stream-guest.ts'
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-http2-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 
 /** Guests that leave the bodies of their requests unread, by the URLs of their routes. */
 const GUESTS: Record<string, readonly Step[]> = {

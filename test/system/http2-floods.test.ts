@@ -1,11 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:http2'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { versions } from 'node:process'
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { ServerOptions } from '../../src/options/options.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { ask, openHttp2 } from '../support/http2-client.ts'
 import {
@@ -25,18 +21,14 @@ import {
   SETTINGS,
   windowUpdate,
 } from '../support/http2-frames.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 import { open, post } from '../support/socket.ts'
 import { streamGuest } from '../support/stream-guest.ts'
 
 /* Clients that send what no client needs to send, or read nothing. */
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-floods-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 
 const PRIORITY = 2
 const CONTINUATION = 9
@@ -95,7 +87,7 @@ async function flood(port: number, first: Uint8Array, piece: (i: number) => Uint
     return code
   })
   let isOver = false
-  for (let i = 0; !isOver && i < 40; i++) {
+  for (let i = 0; !isOver && i < 2_000; i++) {
     client.send(piece(i), frame(PING, 0, 0, bytes32(7, i)))
     await Promise.race([end, client.frame(isPong(i)).catch(() => end)])
   }

@@ -1,20 +1,12 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, expect, test } from 'vitest'
-import { selfSigned } from '../support/certificate.ts'
+import { expect, test } from 'vitest'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { serveSteps } from '../support/stream-guest.ts'
 import { describeWith } from '../support/tools.ts'
 
-const { cert, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-http2-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, cert)
-writeFileSync(tls.key, key)
+const { tls } = localhostTls()
 const PROGRAM = fileURLToPath(new URL('../support/go-client/main.go', import.meta.url))
 
 describeWith(['go'], () => {

@@ -1,11 +1,7 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { selfSigned } from '../support/certificate.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { guest } from '../support/guest.ts'
 import { answerTo, begin, openHttp2 } from '../support/http2-client.ts'
 import {
@@ -17,16 +13,12 @@ import {
   preface,
   requestHead,
 } from '../support/http2-frames.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { openLongWay } from '../support/long-way.ts'
 import { listenAll } from '../support/serve.ts'
 import { serveSteps } from '../support/stream-guest.ts'
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-http2-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 
 async function timeOf(run: () => Promise<unknown>): Promise<number> {
   const start = performance.now()

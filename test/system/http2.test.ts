@@ -1,17 +1,13 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type ClientHttp2Session, constants } from 'node:http2'
 import { request } from 'node:https'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openHttp } from '../../src/contract/http.ts'
 import { openLog } from '../../src/observe/log/log.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
 import { createApp } from '../../src/server/app.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { run, start } from '../support/cli.ts'
 import { inputOf } from '../support/contract.ts'
 import { guest } from '../support/guest.ts'
@@ -26,14 +22,10 @@ import {
   rapidResets,
   repeatedResets,
 } from '../support/http2-client.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 
-const { cert: ca, key: privateKey } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-http2-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, privateKey)
+const { ca, tls } = localhostTls()
 
 async function listen(route: Partial<RouteOptions> = {}, options: Partial<ServerOptions> = {}) {
   const running = await listenAll([{ plugin: guest('echo'), ...route }], { tls, http2: true, ...options })

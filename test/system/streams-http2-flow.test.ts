@@ -1,26 +1,18 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type ClientHttp2Session, constants, type SecureClientSessionOptions } from 'node:http2'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openLog } from '../../src/observe/log/log.ts'
 import { checkServerOptions, type RouteOptions, type ServerOptions } from '../../src/options/options.ts'
 import { suspending } from '../../src/platform/missing-types.ts'
 import { createApp } from '../../src/server/app.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
 import { begin, openHttp2 } from '../support/http2-client.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 import { type Step, serveSteps } from '../support/stream-guest.ts'
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-streams-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 const HTTP2 = { tls, http2: true }
 const GET = { ':method': 'GET' }
 

@@ -1,25 +1,17 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, constants, createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { isOfServer, isRepeatable } from '../../src/contract/answer-headers.ts'
 import type { RouteOptions } from '../../src/index.ts'
-import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
 import { begin, openHttp2 } from '../support/http2-client.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 import { type Step, serveSteps } from '../support/stream-guest.ts'
 
-const { cert: ca, key } = selfSigned('localhost')
-const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-streams-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-writeFileSync(tls.cert, ca)
-writeFileSync(tls.key, key)
+const { ca, tls } = localhostTls()
 const HTTP2 = { tls, http2: true }
 
 async function serveEcho(route: Partial<RouteOptions> = {}) {

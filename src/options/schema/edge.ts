@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { keys, option, pemFile, withDefault, words } from './option.ts'
+import { keys, option, pemFile, rate, withDefault, words } from './option.ts'
 
 /** Options of the server: the checks before all routes. */
 export const edgeOptions = {
@@ -127,26 +127,9 @@ export const edgeOptions = {
   ),
   rateLimit: option(
     { flag: false, reach: 'answer', owner: 'fleet' },
-    Type.Optional(
-      Type.Object(
-        {
-          max: Type.Integer({
-            minimum: 1,
-            description: 'Maximum number of requests per client address and window.',
-          }),
-          timeWindowMs: Type.Integer({
-            unit: 'ms',
-            minimum: 1,
-            maximum: 2_147_483_647,
-            description: 'Length of the window, in ms.',
-          }),
-        },
-        {
-          additionalProperties: false,
-          description:
-            'Rate limit per client address: `max` requests in `timeWindowMs`; then 429. (@fastify/rate-limit)',
-        },
-      ),
+    rate(
+      'requests per client address',
+      'Rate limit per client address: `max` requests in `timeWindowMs`; then 429. (@fastify/rate-limit)',
     ),
   ),
   compress: option(

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { key, only, option, words } from './option.ts'
+import { key, only, option, rate, words } from './option.ts'
 
 /** The MCP endpoint. It may be given without `enabled`, which exists for the flag. */
 export const mcpSettings = only({
@@ -114,23 +114,9 @@ export const mcpSettings = only({
   ),
   rateLimit: option(
     { flag: false },
-    Type.Optional(
-      Type.Object(
-        {
-          max: Type.Integer({ minimum: 1, description: 'Maximum number of messages per client and window.' }),
-          timeWindowMs: Type.Integer({
-            unit: 'ms',
-            minimum: 1,
-            maximum: 2_147_483_647,
-            description: 'Length of the window, in ms.',
-          }),
-        },
-        {
-          additionalProperties: false,
-          description:
-            'Rate limit per valid API key, subject of a token, or address. Further messages get 429.',
-        },
-      ),
+    rate(
+      'messages per client',
+      'Rate limit per valid API key, subject of a token, or address. Further messages get 429.',
     ),
   ),
   pageSize: option(

@@ -99,6 +99,23 @@ export const bytes = (description: string, value: number, minimum = 1) =>
 export const countOption = (description: string, value: number) =>
   withDefault(Type.Integer({ minimum: 1, default: value, description }))
 
+/** A limit for each client. @param counted - What is counted, such as `requests per client`. */
+export const rate = (counted: string, description: string) =>
+  Type.Optional(
+    Type.Object(
+      {
+        max: Type.Integer({ minimum: 1, description: `Maximum number of ${counted} and window.` }),
+        timeWindowMs: Type.Integer({
+          unit: 'ms',
+          minimum: 1,
+          maximum: 2_147_483_647,
+          description: 'Length of the window, in ms.',
+        }),
+      },
+      { additionalProperties: false, description },
+    ),
+  )
+
 /** A JSON object that the server passes on, such as a JSON Schema. */
 export const jsonObject = (description: string) =>
   Type.Unsafe<Record<string, unknown>>({ type: 'object', description })

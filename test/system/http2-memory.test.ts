@@ -1,22 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { getHeapSpaceStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
-import { selfSigned } from '../support/certificate.ts'
 import { guest } from '../support/guest.ts'
 import { collectGarbage } from '../support/heap.ts'
 import { answerTo, ask, begin, openHttp2 } from '../support/http2-client.ts'
+import { localhostTls } from '../support/localhost-tls.ts'
 import { listenAll } from '../support/serve.ts'
 
 async function listen() {
-  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-http2-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  const { cert, key } = selfSigned('localhost')
-  const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') }
-  writeFileSync(tls.cert, cert)
-  writeFileSync(tls.key, key)
+  const { ca: cert, tls } = localhostTls(onTestFinished)
   const running = await listenAll([{ plugin: guest('echo') }], { tls, http2: true })
   onTestFinished(() => running.drain())
   return { ...running, ca: cert }
