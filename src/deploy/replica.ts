@@ -45,7 +45,7 @@ export interface ServedState {
 
 /** The result of a preparation. */
 export interface PreparedRoutes {
-  /** In the order of the state. */
+  /** They have the order of the state. */
   readonly routes: readonly ServedRoute[]
   /** The number of plug-ins that kept their instances. */
   readonly kept: number

@@ -86,7 +86,7 @@ export class Resolver {
     return { ...resolved, desired, current, waiting, plugins, module: moduleOf(plugins, this.#store) }
   }
 
-  /** From now on a state is live. */
+  /** Makes a state the live one. */
   adopt(state: ResolvedState): void {
     const before = this.#now
     this.#now = state

@@ -56,7 +56,7 @@ export function flagName(scope: OptionScope, option: string): string | undefined
 
 interface Option {
   readonly scope: OptionScope
-  /** Its name; a part has a dot. */
+  /** The option's name; a part has a dot. */
   readonly option: string
   readonly schema: Schema
 }

@@ -19,7 +19,10 @@ export function keepOpenStreamsOnly(session: Http2Session): void {
 /** Slots for streams whose ids are close to each other. */
 const SLOTS = 128
 
-/** By id. A client's ids are odd and rise: only a stream much older than others takes the slot of another, which then goes to the map. */
+/**
+ * Streams by id, in slots instead of a table. A client's ids are odd and rise, so two open streams have the same slot only if one is
+ * much older; then the newer one is in the map.
+ */
 export class OpenStreams extends Map<number, Http2Stream> {
   readonly #slots = new Array<Http2Stream | undefined>(SLOTS).fill(undefined)
   #inSlots = 0

@@ -42,7 +42,7 @@ export class KnownKeys {
     return keysIn(headers).some((key) => this.#positionsOf(key).length > 0)
   }
 
-  /** Those that a request has, in an order that does not depend on the request. */
+  /** Finds the known keys in a request. Their order does not depend on the request. */
   in(headers: IncomingHttpHeaders): readonly string[] {
     if (this.#keys.length === 0) return []
     const found = new Set(keysIn(headers).flatMap((key) => this.#positionsOf(key)))
@@ -71,7 +71,7 @@ export function clientOf(request: FastifyRequest, [key]: readonly string[]): Cli
   return { kind: 'address', id: networkOf(address), name: undefined, issuer: undefined, address }
 }
 
-/** By the request with the token. */
+/** The key is the request with the token. */
 const verified = new WeakMap<object, TokenClaims>()
 
 /** Keeps the claims of a request's token. Call it only after the token was verified. */

@@ -261,7 +261,7 @@ class Pipelined {
     else this.#ofSockets.set(socket, [response])
   }
 
-  /** Those of a connection that have not ended, but for the last. */
+  /** The responses of a connection that have not ended, without the last one. */
   of(socket: Socket): readonly ServerResponse[] {
     const all = this.#ofSockets.get(socket)
     if (!all) return []

@@ -234,7 +234,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     }
   }
 
-  /** By all that are not silent, or by none. */
+  /** Prepares on every process that is not silent, or on none. */
   async prepare(
     { revision, ...asked }: ServedState & StateChange,
     reason: string,

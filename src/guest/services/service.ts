@@ -123,7 +123,7 @@ export type ArgumentKind = 'text' | 'number' | 'bytes' | 'bytes?'
 /** A service for guests, as engines see it: they loop over all of them. */
 export interface GuestService {
   readonly name: string
-  /** Its functions for guests, by namespace. */
+  /** The functions that guests import, by namespace. */
   readonly imports: Readonly<Record<string, readonly string[]>>
   /** Whether the time until a reply counts toward the deadline of the call. */
   readonly isCounted: boolean
