@@ -57,7 +57,7 @@ export function createHttpServer(
   const listener: RequestHandler = (request, response) => {
     if (broken.has(request.socket)) return // its client already got the timeout answer
     const before = connections.get(request.socket)
-    if (before && !before.writableFinished) pipelined.add(before)
+    if (before && !isHandedOver(before)) pipelined.add(before)
     connections.set(request.socket, response)
     const problem = requestProblem(request)
     if (problem) {
@@ -249,7 +249,12 @@ function cutUnread(
   })
 }
 
-/** Responses that have to wait for their client to read an earlier one. */
+/** Whether the connection has all of a response. With TLS, its client has often read it before it is finished. */
+function isHandedOver(response: ServerResponse): boolean {
+  return response.writableFinished || (response.writableEnded && response.socket !== null)
+}
+
+/** Responses that have to wait for their client to read an earlier one. Each entry lasts until a sweep and becomes old. */
 class Pipelined {
   readonly #ofSockets = new WeakMap<Socket, ServerResponse[]>()
 
