@@ -1,8 +1,10 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import {
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -458,3 +460,42 @@ test('a process joins its cgroup before it sees a guest, or does not start', asy
     serveAll([{ plugin: guest('echo') }], { subprocessCgroup: join(cgroup, 'missing') }),
   ).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCE_START_FAILED' })
 })
+
+test.runIf(isLinux)(
+  'a process that does not start for want of descriptors costs its calls only',
+  async () => {
+    const log = keepLog()
+    const processes = new GuestProcesses({ user: SAME_USER }, log)
+    const first = await openEngine({ name: 'subprocess', runtime: kernel }, 'echo', { processes })
+    expect(await callText(first, 'echo', 'one')).toBe('one')
+    const free = takeDescriptors(3) // a process needs more
+    const second = await openEngine({ name: 'subprocess', runtime: kernel }, 'echo', {
+      processes,
+      backoffMs: 1,
+    })
+    await expect(callText(second, 'echo', 'two')).rejects.toThrow('too many open files')
+    free()
+    await expect.poll(() => callText(second, 'echo', 'three').catch(String)).toBe('three')
+  },
+)
+
+/** Leaves this process a number of descriptors. @returns gives it the others again. */
+function takeDescriptors(left: number): () => void {
+  const limit = (...more: string[]) =>
+    execFileSync('prlimit', ['--pid', String(process.pid), ...more], { encoding: 'utf8' })
+  const soft = limit('--nofile', '--noheadings', '--output', 'SOFT').trim()
+  limit('--nofile=512:')
+  const taken: number[] = []
+  try {
+    for (;;) taken.push(openSync('/dev/null', 'r'))
+  } catch {
+    // These are all.
+  }
+  for (const fd of taken.splice(-left)) closeSync(fd)
+  const free = () => {
+    for (const fd of taken.splice(0)) closeSync(fd)
+    limit(`--nofile=${soft}:`)
+  }
+  onTestFinished(() => free())
+  return free
+}

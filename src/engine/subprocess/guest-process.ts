@@ -222,15 +222,15 @@ export class GuestProcess {
         ...(report.endsWithServer === 'thread' ? ['pipe' as const] : []),
       ],
     })
-    this.#child = child
     child.on('error', (error) => {
       this.#failure ??= error
       this.#end() // nothing was started
     })
+    if (child.pid === undefined) return // it may have no streams, either
+    this.#child = child
     child.on('close', (code, signal) => this.#end(new Error(this.#describe(code, signal))))
     for (const stream of child.stdio) stream?.on('error', ignoreClosed)
     child.stderr?.on('data', (text: Buffer) => this.#hear(text))
-    if (child.pid === undefined) return
     this.#narrow(child.pid, cgroup)
     child.stdin?.end(programText())
     this.#stream(FD.answers)?.on('data', (piece: Buffer) => this.#take(piece))

@@ -65,7 +65,7 @@ export function startClients(options: ClientsOptions): Clients {
   let isOver = false
   const rest = () => sleep(pauseMs * 2 * random())
 
-  const loop = async (kind: string, step: () => Promise<void>, close: () => void) => {
+  const loop = async (kind: string, step: () => Promise<void>) => {
     while (!isOver) {
       try {
         await step()
@@ -74,7 +74,6 @@ export function startClients(options: ClientsOptions): Clients {
       }
       await rest()
     }
-    close()
   }
   const over = (name: string, open: (target: Target) => Sender) =>
     Object.entries(EXCHANGES).flatMap(([exchange, make]) => {
@@ -82,21 +81,14 @@ export function startClients(options: ClientsOptions): Clients {
       const sender = open(target)
       const kind = `${name} ${exchange}`
       const step = make({ ...options, kind, sender })
-      return Array.from({ length: name === 'h2' ? 2 : 1 }, () => loop(kind, step, () => sender.close()))
+      const loops = Array.from({ length: name === 'h2' ? 2 : 1 }, () => loop(kind, step))
+      return Promise.all(loops).finally(() => sender.close())
     })
   const running = [
     ...over(target.socketPath ? 'unix' : target.isTls ? 'https' : 'http', openHttp1),
     ...(target.isTls ? over('h2', openHttp2) : []),
-    loop(
-      'websocket',
-      () => converse(options),
-      () => undefined,
-    ),
-    loop(
-      'leaver',
-      () => leave(options),
-      () => undefined,
-    ),
+    loop('websocket', () => converse(options)),
+    loop('leaver', () => leave(options)),
   ]
   return {
     async stop() {
