@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { onRequestHookHandler } from 'fastify'
 import { AdminOriginRefusedError, AdminTokenRefusedError } from '../errors/errors.ts'
-import { isKnownHost } from '../platform/host-header.ts'
+import { type ForeignSign, webOriginCheck } from '../platform/web-origin.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -36,35 +36,20 @@ function tokenDigest(token: string): Buffer {
 }
 
 /**
- * Makes the hook that rejects requests which a foreign web page makes a browser send. Such a page may point its own
- * host name at the listener's address (DNS rebinding): so the name in `Host` must be an IP address, `localhost` or a
- * known name. It may also send requests to the address itself (CSRF): so the request must not name another origin.
+ * Makes the hook that rejects requests which a foreign web page makes a browser send: see {@link webOriginCheck}.
  *
- * @param names - Known names. undefined: any name, because browsers cannot reach a Unix socket.
+ * @param hosts - Known names. undefined: any name, because browsers cannot reach a Unix socket.
  */
-export function checkOrigin(names: readonly string[] | undefined): onRequestHookHandler {
-  const known = names && new Set(['localhost', ...names.map((name) => name.toLowerCase())])
+export function checkOrigin(hosts: readonly string[] | undefined): onRequestHookHandler {
+  const foreignSign = webOriginCheck({ hosts })
   return (request, _reply, done) => {
-    const problem = problemOf(request, known)
-    done(problem === undefined ? undefined : new AdminOriginRefusedError(problem))
+    const sign = foreignSign(request)
+    done(sign && new AdminOriginRefusedError(PROBLEMS[sign]))
   }
 }
 
-function problemOf(
-  { method, headers }: FastifyRequest,
-  names: ReadonlySet<string> | undefined,
-): string | undefined {
-  const {
-    host = '',
-    origin,
-    'sec-fetch-site': site,
-    'sec-fetch-mode': mode,
-    'sec-fetch-dest': dest,
-  } = headers
-  if (names && !isKnownHost(host, names)) return 'the name in its Host header is not one of adminHosts'
-  if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
-  if (site === undefined || site === 'same-origin' || site === 'none') return undefined
-  // The user followed a link: only the user sees the answer, and GET requests change nothing.
-  const isNavigation = method === 'GET' && mode === 'navigate' && dest === 'document'
-  return isNavigation ? undefined : 'it comes from a page of another site'
+const PROBLEMS: Readonly<Record<ForeignSign, string>> = {
+  host: 'the name in its Host header is not one of adminHosts',
+  origin: 'it comes from a page of another origin',
+  site: 'it comes from a page of another site',
 }

@@ -3,14 +3,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
   McpContentTypeError,
   McpNotAcceptableError,
+  McpOriginRefusedError,
   MethodNotAllowedError,
   RouteInvalidError,
 } from '../errors/errors.ts'
 import { printable } from '../platform/text.ts'
+import { type ForeignSign, webOriginCheck } from '../platform/web-origin.ts'
 import { atEndOfTurn } from '../route/end-of-turn.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
-import { originCheck } from './origin.ts'
 import { answerPost, endWithError, type McpService } from './post.ts'
 import { challengeOf, UNLISTED } from './protected-resource.ts'
 
@@ -34,7 +35,11 @@ export interface EndpointOptions {
  */
 export function addEndpoint(app: FastifyInstance, options: EndpointOptions, service: McpService): void {
   const { url, hosts, origins, bodyLimit, resource, isUnwatched } = options
-  const problemWithOrigin = originCheck(hosts, origins)
+  const foreignSign = webOriginCheck({ hosts, origins, allowsLocalPages: true })
+  const problemWithOrigin = (request: FastifyRequest) => {
+    const sign = foreignSign(request)
+    return sign && new McpOriginRefusedError(PROBLEMS[sign])
+  }
   const answerNow = (request: FastifyRequest, reply: FastifyReply) => {
     void answerPost(request, new Answer(reply, isUnwatched), service)
   }
@@ -52,7 +57,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       config: resource === undefined ? {} : { challenge: challengeOf(resource) },
       errorHandler: refuse,
       handler(request, reply) {
-        const problem = problemWithOrigin(request.headers) ?? problemWithTypes(request.headers)
+        const problem = problemWithOrigin(request) ?? problemWithTypes(request.headers)
         if (problem) reply.send(problem)
         else serve.call(this, request, reply)
       },
@@ -63,15 +68,21 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       exposeHeadRoute: false,
       schema: UNLISTED,
       errorHandler: refuse,
-      onRequest({ method, headers }, reply, done) {
+      onRequest(request, reply, done) {
         reply.header('allow', 'POST')
-        done(problemWithOrigin(headers) ?? new MethodNotAllowedError(method, 'POST'))
+        done(problemWithOrigin(request) ?? new MethodNotAllowedError(request.method, 'POST'))
       },
       handler: () => undefined, // never called
     })
   } catch (error) {
     throw new RouteInvalidError(url, (error as Error).message, { cause: error })
   }
+}
+
+const PROBLEMS: Readonly<Record<ForeignSign, string>> = {
+  host: 'the name in its Host header is not one of mcp.hosts',
+  origin: 'it comes from a web page whose origin is not one of mcp.origins',
+  site: 'it comes from a web page of another site',
 }
 
 const JSON_TYPE = 'application/json'

@@ -16,9 +16,9 @@ import type { RouteMeter } from '../../observe/metrics.ts'
 import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
 import { nextTurn } from '../../platform/async-work.ts'
-import { isHostOf } from '../../platform/host-header.ts'
 import { joinBytes } from '../../platform/pieces.ts'
 import { isHeader } from '../../platform/text.ts'
+import { type WebOriginCheck, webOriginCheck } from '../../platform/web-origin.ts'
 import { type KnownError, knownError, logFailure } from '../error-response.ts'
 import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks } from '../route.ts'
 import { closeCodeOf } from './close-codes.ts'
@@ -55,7 +55,7 @@ export class RouteSockets {
   readonly #route: ServedRoute
   readonly #hooks: RouteHooks | undefined
   readonly #pick: () => SocketVersion
-  readonly #origins: ReadonlySet<string>
+  readonly #foreignSign: WebOriginCheck
   /** Open connections, each with the promise of its handler. */
   readonly #open = new Map<Connection, Promise<void>>()
   readonly #holders = new Set<FastifyInstance['server']>()
@@ -72,7 +72,7 @@ export class RouteSockets {
     this.#route = route
     this.#hooks = hooks
     this.#pick = pick
-    this.#origins = new Set(options.websocketOrigins.map((origin) => origin.toLowerCase()))
+    this.#foreignSign = webOriginCheck({ origins: options.websocketOrigins })
   }
 
   /** Keeps the connections open for an app. @param server - The server of the app, which its scopes share. */
@@ -95,7 +95,8 @@ export class RouteSockets {
   }
 
   /** The reason to refuse a handshake. @param isUpgrade - Whether the request is one. */
-  problemWith({ headers }: FastifyRequest, isUpgrade: boolean): KnownError | undefined {
+  problemWith(request: FastifyRequest, isUpgrade: boolean): KnownError | undefined {
+    const { headers } = request
     if (!isUpgrade) return new UpgradeRequiredError()
     if (headers['sec-websocket-version'] !== VERSION)
       return new BadRequestError('its WebSocket version is not 13')
@@ -103,7 +104,7 @@ export class RouteSockets {
       return new BadRequestError('its Sec-WebSocket-Key is not 16 bytes in Base64')
     if (!areProtocols(headers['sec-websocket-protocol']))
       return new BadRequestError('its Sec-WebSocket-Protocol is not a list of different names')
-    if (!this.#knowsOrigin(headers.origin, headers.host)) return new WebSocketOriginError()
+    if (this.#foreignSign(request)) return new WebSocketOriginError()
     if (this.#isEnding) return new EngineClosedError()
     const { websocketMax } = this.options
     return this.#open.size < websocketMax ? undefined : new WebSocketsFullError(websocketMax)
@@ -117,12 +118,6 @@ export class RouteSockets {
     const served = this.#serve(connection, version, request).finally(() => this.#open.delete(connection))
     this.#open.set(connection, served)
     if (this.#isEnding) connection.retire() // its handshake passed a hook meanwhile
-  }
-
-  /** Programs other than browsers send no origin. A page of the same host may be one of another scheme: TLS may end before. */
-  #knowsOrigin(origin: string | undefined, host: string | undefined): boolean {
-    if (origin === undefined || this.#origins.has('*') || this.#origins.has(origin.toLowerCase())) return true
-    return host !== undefined && URL.canParse(origin) && isHostOf(new URL(origin), host)
   }
 
   async #serve(connection: Connection, version: SocketVersion, request: FastifyRequest): Promise<void> {

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
 import { ListChanges } from '../../../src/mcp/list-changes.ts'
-import { originCheck } from '../../../src/mcp/origin.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
 import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
@@ -240,19 +239,6 @@ test('streams of addresses do not use up those of clients with a key', () => {
     expect.objectContaining({ code }),
   )
   for (const close of closers) close()
-})
-
-test('a request without a host is refused, and so is one of an origin that is no URL', () => {
-  const problem = originCheck([], [])
-  expect(problem({ host: '127.0.0.1:1' })).toBeUndefined()
-  expect(problem({ host: '[::1]:1', origin: 'http://[::1]:1' })).toBeUndefined()
-  for (const headers of [
-    {},
-    { host: '' },
-    { host: 'localhost.evil.example' },
-    { host: '127.0.0.1', origin: 'x' },
-  ])
-    expect(problem(headers)).toMatchObject({ code: 'WASM_SERVE_MCP_ORIGIN_REFUSED' })
 })
 
 test('metadata is at the well-known path before the path of the endpoint', () => {
