@@ -3,6 +3,7 @@ import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { toolName } from '../options/tool-name.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { JsonSchema, XtpSchema, XtpValue } from '../route/openapi/xtp-schema.ts'
+import { inCurrentDialect } from './dialects.ts'
 import type { Members } from './json-rpc.ts'
 
 /** How a tool is listed, and how its guest is called. */
@@ -44,7 +45,7 @@ export function describeTool(
   const name = toolName(options, functionName)
   const known = xtp?.exports.get(functionName)
   const input = tool.inputSchema
-    ? inputOfSchema(tool.inputSchema, tool.input, name)
+    ? inputOfSchema(inCurrentDialect(tool.inputSchema), tool.input, name)
     : known && xtp
       ? inputOfXtp(known.input, xtp)
       : TEXT_INPUT
@@ -58,9 +59,11 @@ export function describeTool(
       known?.description ??
       `The function ${functionName} of the plug-in ${pluginName}.`,
     ...input,
-    outputSchema:
-      tool.outputSchema ??
-      (output && xtp && isJson(output.contentType) ? ofXtp(output.schema, xtp) : undefined),
+    outputSchema: tool.outputSchema
+      ? inCurrentDialect(tool.outputSchema)
+      : output && xtp && isJson(output.contentType)
+        ? ofXtp(output.schema, xtp)
+        : undefined,
     annotations: tool.annotations,
     contentType: options.contentType ?? output?.contentType,
   }

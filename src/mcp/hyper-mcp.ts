@@ -1,11 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { ToolExportMissingError, ToolResultInvalidError } from '../errors/errors.ts'
 import { connectAgent } from '../guest/services/agent.ts'
-import { type JsonText, jsonAt, jsonMembers } from '../platform/json-parts.ts'
+import { type JsonText, jsonAt, jsonMembers, jsonOf } from '../platform/json-parts.ts'
 import { isObject } from '../platform/json-text.ts'
 import { printable } from '../platform/text.ts'
 import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
+import { inCurrentDialect } from './dialects.ts'
 import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
@@ -114,7 +115,7 @@ class HyperMcp implements GuestServer {
     members.delete('_meta')
     if (method === 'completion/complete') members.set('ref', JSON.stringify(withoutPrefix(params.ref)))
     try {
-      return (await this.#ask(exported, withContext(render(members), exchange), exchange)).value
+      return (await this.#ask(exported, withContext(jsonOf(members), exchange), exchange)).value
     } catch (thrown) {
       if (isEnd(thrown)) throw thrown
       const error = knownError(thrown)
@@ -131,7 +132,7 @@ class HyperMcp implements GuestServer {
     try {
       const answer = await this.#ask(
         exported,
-        this.#isFirstVersion ? '' : render([['context', contextOf(exchange)]]),
+        this.#isFirstVersion ? '' : jsonOf([['context', contextOf(exchange)]]),
         exchange,
         lastingCaller(exchange.caller),
       )
@@ -159,8 +160,10 @@ class HyperMcp implements GuestServer {
         name,
         ...(typeof title === 'string' && { title }),
         ...(typeof description === 'string' && { description }),
-        inputSchema: isSchema(inputSchema) ? { ...inputSchema, type: 'object' } : { type: 'object' },
-        ...(isSchema(outputSchema) && { outputSchema }),
+        inputSchema: isSchema(inputSchema)
+          ? { ...inCurrentDialect(inputSchema), type: 'object' }
+          : { type: 'object' },
+        ...(isSchema(outputSchema) && { outputSchema: inCurrentDialect(outputSchema) }),
         ...(hints && { annotations: hints }),
         ...(SHAPES.icons(icons) && { icons }),
         ...metaOf(entry),
@@ -190,12 +193,12 @@ class HyperMcp implements GuestServer {
   }
 
   #callTool(name: string, args: ToolArguments, exchange: Exchange): Promise<GuestAnswer> {
-    const request = render([
+    const request = jsonOf([
       ['name', JSON.stringify(name)],
       ['arguments', args.text],
     ])
     return this.#isFirstVersion
-      ? this.#ask('call', render([['params', request]]), exchange)
+      ? this.#ask('call', jsonOf([['params', request]]), exchange)
       : this.#ask('call_tool', withContext(request, exchange), exchange)
   }
 
@@ -242,14 +245,9 @@ function isEnd(error: unknown): boolean {
   return error instanceof InputRequired || error instanceof RpcError
 }
 
-/** An object of texts in JSON. */
-function render(members: Iterable<readonly [key: string, text: string]>): string {
-  return `{${[...members].map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`
-}
-
 /** Numbers stay as the client wrote them: the request is passed on in its own text. */
 function withContext(request: string, exchange: Exchange): string {
-  return render([
+  return jsonOf([
     ['request', request],
     ['context', contextOf(exchange)],
   ])
@@ -257,7 +255,7 @@ function withContext(request: string, exchange: Exchange): string {
 
 function contextOf({ id, text }: Exchange): string {
   const meta = jsonAt(text, 'params', '_meta')
-  return render([
+  return jsonOf([
     ['id', JSON.stringify(id)],
     ['_meta', meta?.startsWith('{') ? meta : '{}'],
   ])

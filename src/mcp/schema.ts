@@ -17,10 +17,13 @@ const LIMITS = {
 } as const
 
 /** Problems that a message lists. */
-const MAX_PROBLEMS = 3
+const MAX_PROBLEMS = 10
 
 /** Maximum characters of a message, as a client sees it. */
-const MAX_MESSAGE = 500
+const MAX_MESSAGE = 1_000
+
+/** All problems are looked for if schemas times values are not more. Otherwise the first one counts: each takes memory. */
+const MAX_SEARCH = 100_000
 
 /**
  * Compiles a JSON Schema (2020-12). Formats are annotations, as the standard's default is. Patterns are
@@ -32,18 +35,18 @@ const MAX_MESSAGE = 500
  */
 export function compileSchema(schema: Members, kind: string, tool: string): Check {
   const refuse = (problem: string) => new ToolSchemaInvalidError(kind, tool, problem)
-  const problem = problemWithSize(schema)
+  const size = sizeOf(schema)
+  const problem = problemWithSize(size)
   if (problem !== undefined) throw refuse(problem)
   try {
-    const ajv = new Ajv2020({
-      ...{ strict: false, validateFormats: false, allErrors: false, logger: false },
-      code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
-    })
-    ajv.removeKeyword('uniqueItems').addKeyword(UNIQUE_ITEMS)
-    const isValid = ajv.compile(schema)
+    const isValid = compilerOf({ allErrors: false }).compile(schema)
+    const search = once(() => compilerOf({ allErrors: true }).compile(schema))
     return (value) => {
       try {
-        return isValid(value) ? undefined : renderErrors(isValid.errors ?? [])
+        if (isValid(value)) return undefined
+        const finds = hasMoreValues(value, MAX_SEARCH / size) ? isValid : search()
+        if (finds !== isValid) finds(value)
+        return renderErrors(finds.errors ?? [])
       } catch (error) {
         if (error instanceof RangeError) return 'it takes too many steps to check'
         throw error
@@ -52,6 +55,33 @@ export function compileSchema(schema: Members, kind: string, tool: string): Chec
   } catch (error) {
     throw refuse(error instanceof Error ? error.message.slice(0, MAX_MESSAGE) : 'it is not valid')
   }
+}
+
+function compilerOf({ allErrors }: { readonly allErrors: boolean }): Ajv2020 {
+  const ajv = new Ajv2020({
+    ...{ strict: false, validateFormats: false, allErrors, logger: false },
+    code: { regExp: Object.assign(linearPattern, { code: 'linearPattern' }) },
+  })
+  return ajv.removeKeyword('uniqueItems').addKeyword(UNIQUE_ITEMS)
+}
+
+function once<Value>(make: () => Value): () => Value {
+  let made: { readonly value: Value } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}
+
+/** Whether a value of JSON consists of more than this many values. It counts no further. */
+function hasMoreValues(root: unknown, limit: number): boolean {
+  const open: unknown[] = [root]
+  for (let count = 0; open.length > 0; ) {
+    const value = open.pop()
+    if (++count + open.length > limit) return true
+    if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) open.push(item)
+  }
+  return false
 }
 
 /** Compares the items as texts. Ajv compares each with each other: for a million, for days. */
@@ -71,22 +101,27 @@ function sorted(_key: string, value: unknown): unknown {
 }
 
 function renderErrors(errors: readonly ErrorObject[]): string {
-  const lines = errors
-    .slice(0, MAX_PROBLEMS)
-    .map(({ instancePath, keyword, params, message = 'is wrong' }) => {
-      const where = instancePath === '' ? 'the value' : instancePath
-      const unknown = keyword === 'additionalProperties' ? `: ${String(params.additionalProperty)}` : ''
-      const allowed = keyword === 'enum' ? `: ${JSON.stringify(params.allowedValues)}` : ''
-      return `${where} ${message}${unknown}${allowed}`
-    })
-  return lines.join('; ').slice(0, MAX_MESSAGE)
+  const lines = errors.map(({ instancePath, keyword, params, message = 'is wrong' }) => {
+    const where = instancePath === '' ? 'the value' : instancePath
+    const unknown = keyword === 'additionalProperties' ? `: ${String(params.additionalProperty)}` : ''
+    const expected = keyword === 'enum' ? params.allowedValues : params.allowedValue
+    return `${where} ${message}${unknown}${expected === undefined ? '' : `: ${JSON.stringify(expected)}`}`
+  })
+  return [...new Set(lines)].slice(0, MAX_PROBLEMS).join('; ').slice(0, MAX_MESSAGE)
 }
 
-/** A small schema may take exponential time, where several references lead to each next one. */
-function problemWithSize(root: Members): string | undefined {
+function problemWithSize(size: number): string | undefined {
+  if (size === Number.POSITIVE_INFINITY) return `it is nested deeper than ${LIMITS.depth} levels`
+  return size > LIMITS.visits ? `a check of it may take more than ${LIMITS.visits} steps` : undefined
+}
+
+/**
+ * The number of schemas that a check visits; infinite if they are nested too deeply. A small schema may take exponential time, where
+ * several references lead to each next one.
+ */
+function sizeOf(root: Members): number {
   const costs = new Map<object, number>()
   const open = new Set<object>()
-  /** @returns the number of schemas that a check of this one visits; infinite if they are nested too deeply. */
   const costOf = (value: unknown, depth: number): number => {
     if (typeof value !== 'object' || value === null || open.has(value)) return 0
     if (depth > LIMITS.depth) return Number.POSITIVE_INFINITY
@@ -102,9 +137,7 @@ function problemWithSize(root: Members): string | undefined {
     costs.set(value, cost)
     return cost
   }
-  const cost = costOf(root, 0)
-  if (cost === Number.POSITIVE_INFINITY) return `it is nested deeper than ${LIMITS.depth} levels`
-  return cost > LIMITS.visits ? `a check of it may take more than ${LIMITS.visits} steps` : undefined
+  return costOf(root, 0)
 }
 
 /** The part of a schema that a local reference names, a JSON pointer. Other references are left to the compiler. */

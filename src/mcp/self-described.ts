@@ -1,13 +1,16 @@
 import { ToolResultInvalidError } from '../errors/errors.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
-import { knownError, logFailure } from '../route/error-response.ts'
+import { type KnownError, knownError, logFailure } from '../route/error-response.ts'
 import { type DescribedRoute, describeTool } from './description.ts'
 import type { Exchange } from './exchange.ts'
 import { type GuestServer, lastingCaller } from './guest-server.ts'
 import { type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import { read, SHAPES } from './shapes.ts'
 import { openTool, type Tool } from './tool.ts'
+
+/** What a plug-in says about a function. */
+type Entry = NonNullable<DescribedRoute['options']['tool']>
 
 /** The export with which a plug-in describes its functions. */
 const DESCRIBING_EXPORT = 'describe'
@@ -64,21 +67,33 @@ class SelfDescribed implements GuestServer {
   }
 
   async #describe({ caller }: Exchange): Promise<readonly Tool[]> {
+    const log = (error: KnownError) => logFailure(error, caller.request, this.#route.served)
     try {
       const output = await this.#route.call(new Uint8Array(), lastingCaller(caller), DESCRIBING_EXPORT)
-      return [this.#toolOf(entryOf(output, this.#route.served.function))]
+      return [this.#usableToolOf(entryOf(output, this.#route.served.function), log)]
     } catch (thrown) {
       const error = knownError(thrown)
       if (error.statusCode === 503) this.#tools = undefined // the server is busy: the next client asks again
-      logFailure(error, caller.request, this.#route.served)
+      log(error)
       return [this.#plain]
     }
   }
 
+  /** A schema that cannot be used takes the texts of the tool not with it. */
+  #usableToolOf(entry: Entry, log: (error: KnownError) => void): Tool {
+    try {
+      return this.#toolOf(entry)
+    } catch (thrown) {
+      log(knownError(thrown))
+      const { inputSchema: _input, outputSchema: _output, ...texts } = entry
+      return this.#toolOf(texts)
+    }
+  }
+
   /** @throws {@link ToolSchemaInvalidError} if a schema of the entry is invalid. */
-  #toolOf(entry: DescribedRoute['options']['tool']): Tool {
+  #toolOf(entry: Entry): Tool {
     const { options, served, plugin } = this.#route
-    const { description = options.description ?? entry?.description, ...own } = options.tool ?? {}
+    const { description = options.description ?? entry.description, ...own } = options.tool ?? {}
     const tool = { ...entry, ...own, ...(description !== undefined && { description }) }
     const described = { ...options, tool }
     return openTool(
@@ -89,7 +104,7 @@ class SelfDescribed implements GuestServer {
 }
 
 /** @throws {@link ToolResultInvalidError} if the output describes no such function. */
-function entryOf(output: Uint8Array, name: string): NonNullable<DescribedRoute['options']['tool']> {
+function entryOf(output: Uint8Array, name: string): Entry {
   const refuse = (problem: string) => new ToolResultInvalidError(DESCRIBING_EXPORT, problem)
   let value: unknown
   try {

@@ -55,11 +55,8 @@ export class ToolBox {
   }
 
   /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
-  #run(
-    tool: Tool | undefined,
-    { name, arguments: value = {} }: Members,
-    exchange: Exchange,
-  ): Promise<ToolResult> {
+  #run(tool: Tool | undefined, { name, arguments: given }: Members, exchange: Exchange): Promise<ToolResult> {
+    const value = given ?? {}
     if (!tool || !exchange.grant.allows(tool.name)) {
       const unknown = invalidParams(`Unknown tool: ${quoted(name, 128)}`)
       if (!tool) throw unknown
@@ -116,7 +113,8 @@ export class ToolBox {
 
 /** @throws {@link RpcError} if an object has a key twice. */
 function unambiguousArguments(message: string, value: Members): string {
-  const text = jsonAt(message, 'params', 'arguments') ?? '{}'
+  const given = jsonAt(message, 'params', 'arguments')
+  const text = given === undefined || given === 'null' ? '{}' : given
   if (hasKeyTwice(value, text)) throw invalidParams('an object of the arguments has a key twice')
   return text
 }

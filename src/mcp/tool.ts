@@ -2,6 +2,7 @@ import { ToolArgumentsInvalidError } from '../errors/errors.ts'
 import { type JsonText, jsonAt } from '../platform/json-parts.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
+import { fillerOf } from './defaults.ts'
 import type { ToolDescription, ToolInput } from './description.ts'
 import type { Exchange } from './exchange.ts'
 import type { Members } from './json-rpc.ts'
@@ -36,6 +37,7 @@ export interface ToolArguments extends JsonText {
 export function openTool(route: CallableRoute, described: ToolDescription): Tool {
   const { name, title, description, inputSchema, outputSchema, annotations, input } = described
   const checkInput = compileSchema(inputSchema, 'input schema', name)
+  const fill = fillerOf(inputSchema)
   const checkOutput = outputSchema && compileSchema(outputSchema, 'output schema', name)
   return {
     name,
@@ -50,9 +52,12 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
     headers: parameterHeadersOf(inputSchema, name),
     async call(args, { caller }) {
       try {
-        const problem = checkInput(args.value)
-        if (problem !== undefined) throw new ToolArgumentsInvalidError(name, problem)
-        const output = await route.call(inputBytes(args, input), caller)
+        const filled = fill(args)
+        const problem = checkInput(filled.value)
+        // Generators write defaults that do not fit, such as null for a text: they are not filled in.
+        const isByDefault = problem !== undefined && filled !== args && checkInput(args.value) === undefined
+        if (problem !== undefined && !isByDefault) throw new ToolArgumentsInvalidError(name, problem)
+        const output = await route.call(inputBytes(isByDefault ? args : filled, input), caller)
         return resultOf(output, described, checkOutput)
       } catch (thrown) {
         const error = knownError(thrown)

@@ -18,6 +18,11 @@ export function jsonMembers(text: string | undefined): ReadonlyMap<string, strin
   return members
 }
 
+/** An object of members with these texts. */
+export function jsonOf(members: Iterable<readonly [key: string, text: string]>): string {
+  return `{${[...members].map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`
+}
+
 /** The texts of the elements of an array. @param text - Valid JSON. */
 export function jsonElements(text: string): readonly string[] {
   return [...partsOf(text)].map(([, value]) => value)

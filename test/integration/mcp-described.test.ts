@@ -47,13 +47,45 @@ test('options take precedence, and the description itself is no tool', async () 
 test.each([
   ['no JSON', '{'],
   ['another function', JSON.stringify({ tools: [{ name: 'a' }, { name: 'b' }] })],
-  ['a schema that is none', JSON.stringify({ name: 'greet', inputSchema: { type: 'object', required: 7 } })],
-  ['a schema of a text', JSON.stringify({ name: 'greet', inputSchema: { type: 'string' } })],
 ])('with a description that has %s, it is a tool without one', async (_what, output) => {
   const user = await serveMcp([described(output)])
   const { tools } = (await user.modern('tools/list')).body.result
   expect(tools).toMatchObject([{ name: 'x', inputSchema: { required: ['input'] } }])
   expect((await user.call('x', { input: 'Ada' })).content).toEqual([{ type: 'text', text: 'Hello Ada' }])
+})
+
+test.each([
+  ['a schema that is none', { inputSchema: { type: 'object', required: 7 } }],
+  ['a schema of a text', { inputSchema: { type: 'string' } }],
+])('with a description that has %s, it is a tool with its texts, and one argument', async (_what, wrong) => {
+  const user = await serveMcp([described(JSON.stringify({ ...GREET, ...wrong }))])
+  const { name, title, description, annotations } = GREET
+  expect((await user.modern('tools/list')).body.result.tools).toEqual([
+    { name, title, description, annotations, inputSchema: expect.objectContaining({ required: ['input'] }) },
+  ])
+  expect((await user.call('greet', { input: 'Ada' })).content).toEqual([{ type: 'text', text: 'Hello Ada' }])
+})
+
+test('schemas of older dialects are listed, and checked, in the current one', async () => {
+  const $schema = 'http://json-schema.org/draft-07/schema#'
+  const pair = { type: 'array', items: [{ type: 'string' }, { type: 'integer' }], additionalItems: false }
+  const properties = { name: { type: 'string' }, pair }
+  const inputSchema = { $schema, type: 'object', properties, dependencies: { pair: ['name'] } }
+  const user = await serveMcp([described(JSON.stringify({ ...GREET, inputSchema }))])
+  const current = { type: 'array', prefixItems: pair.items, items: false }
+  expect((await user.modern('tools/list')).body.result.tools).toEqual([
+    {
+      ...GREET,
+      inputSchema: {
+        type: 'object',
+        properties: { ...properties, pair: current },
+        dependentRequired: { pair: ['name'] },
+      },
+    },
+  ])
+  expect((await user.call('greet', { name: 'Ada', pair: ['a', 1] })).isError).toBeUndefined()
+  for (const wrong of [{ name: 'Ada', pair: ['a', 'b'] }, { name: 'Ada', pair: ['a', 1, 2] }, { pair: [] }])
+    expect((await user.call('greet', wrong)).isError, JSON.stringify(wrong)).toBe(true)
 })
 
 test('a description that a busy server could not read is read for the next client', async () => {

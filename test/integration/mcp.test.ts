@@ -215,6 +215,39 @@ test('a header that does not match the body is refused', async () => {
   expect((await user.modern('tools/call', call, { 'mcp-name': encoded })).status).toBe(200)
 })
 
+test('arguments that are left out get the defaults of the schema, and others stay as they were written', async () => {
+  const inputSchema = {
+    type: 'object',
+    required: ['unit'],
+    properties: {
+      id: { type: 'integer' },
+      unit: { type: 'string', default: 'km' },
+      page: { $ref: '#/$defs/page' },
+      sort: { type: 'string', default: 'up', enum: ['up', 'down'] },
+    },
+    $defs: { page: { type: 'object', properties: { size: { type: 'integer', default: 10 } } } },
+  }
+  const odd = { type: 'object', properties: { a: { type: 'string', default: null }, b: { type: 'integer' } } }
+  const user = await serveMcp([
+    inline('/a', 'echo', { tool: { inputSchema } }),
+    inline('/odd', 'echo', { tool: { inputSchema: odd } }),
+  ])
+  const text = async (name: string, args: string) => {
+    const params = `{"name":"${name}","arguments":${args}}`
+    const answer = await user.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)
+    return answer.body.result.content[0]?.text
+  }
+  expect(await text('a', '{"id":9007199254740993, "page":{ }, "sort":"down"}')).toBe(
+    '{"id":9007199254740993,"page":{"size":10},"sort":"down","unit":"km"}',
+  )
+  expect(await text('a', '{ "unit":"mi","page":{"size":1e0},"sort":"up" }')).toBe(
+    '{ "unit":"mi","page":{"size":1e0},"sort":"up" }',
+  )
+  expect(await text('odd', '{"b":1}')).toBe('{"b":1}')
+  expect(await text('odd', 'null')).toBe('{}')
+  expect(await text('odd', '{"b":"1"}')).toContain('/b must be integer')
+})
+
 test('an argument that a schema puts into a header must match it', async () => {
   const inputSchema = {
     type: 'object',
