@@ -5,7 +5,8 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { nextTurn, unlessAborted } from '../platform/async-work.ts'
+import { nextTurn } from '../platform/async-work.ts'
+import { Mutex } from '../platform/mutex.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
 import { isUrl } from '../plugin/source/url.ts'
@@ -249,8 +250,7 @@ class LiveDeployments implements Deployments {
   #files: FileLog
   #tags: ReadonlyMap<string, string>
   #behind: Behind | undefined
-  /** Settles when the last requested change has ended. */
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #changes = new Mutex()
   readonly #closed = new AbortController()
 
   constructor(
@@ -315,7 +315,7 @@ class LiveDeployments implements Deployments {
     const begun = performance.now()
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])])
     setMaxListeners(0, signal) // each plug-in and each trial instance listens to it
-    const end = await this.#enter(signal)
+    const end = await this.#changes.enter(signal)
     const files = this.#files
     let isOver = false
     const leave = (failure?: unknown) => {
@@ -420,25 +420,8 @@ class LiveDeployments implements Deployments {
   async close(): Promise<void> {
     this.refuse()
     await this.#surroundings.shared?.close()
-    await Promise.race([this.#last, sleep(CHANGE_END_MS, undefined, { ref: false })])
+    await Promise.race([this.#changes.idle, sleep(CHANGE_END_MS, undefined, { ref: false })])
     await this.#replica.close()
-  }
-
-  /** Waits for earlier changes. @returns a function that marks this one as ended. */
-  async #enter(signal: AbortSignal): Promise<() => void> {
-    const before = this.#last
-    let leave: () => void = () => undefined
-    const turn = new Promise<void>((resolve) => {
-      leave = resolve
-    })
-    this.#last = before.then(() => turn)
-    try {
-      await unlessAborted(before, signal)
-      return leave
-    } catch (error) {
-      leave()
-      throw error
-    }
   }
 
   async #make(

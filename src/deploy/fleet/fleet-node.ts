@@ -9,6 +9,7 @@ import {
 } from '../../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import type { Secrets } from '../../observe/log/secrets.ts'
+import { Mutex } from '../../platform/mutex.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import {
@@ -126,13 +127,12 @@ export class FleetNode implements SharedChanges {
   #next: FleetRevision | undefined
   /** Revisions of the last deployments, by their numbers. */
   readonly #revisions = new Map<number, number>()
-  /** Settles when the last copy was kept. */
-  #keeping: Promise<void> = Promise.resolve()
+  /** Writes copies of the served state. */
+  readonly #keeping = new Mutex()
   #connectedAt: number
   readonly #clock: () => number
   #lastNodes: SeenNodes = { nodes: [], now: 0 }
-  /** Settles when the last step has ended. */
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #steps = new Mutex()
   #wake: () => void = () => undefined
   #isWoken = false
 
@@ -212,8 +212,8 @@ export class FleetNode implements SharedChanges {
   /** Removes the record of the node. */
   async close(): Promise<void> {
     this.stop()
-    await this.#last.catch(() => undefined) // it has reported its failure
-    await this.#keeping
+    await this.#steps.idle
+    await this.#keeping.idle
     await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later
     await this.#parts.store.close()
   }
@@ -225,12 +225,10 @@ export class FleetNode implements SharedChanges {
 
   /** Runs when earlier steps have ended. */
   exclusive<Value>(step: () => Promise<Value>): Promise<Value> {
-    const made = this.#last.then(() => {
+    return this.#steps.run(() => {
       this.#ended.signal.throwIfAborted()
       return step()
     })
-    this.#last = made.catch(() => undefined)
-    return made
   }
 
   change(
@@ -295,7 +293,7 @@ export class FleetNode implements SharedChanges {
   ): Promise<void> {
     const { store, states, settings } = this.#parts
     const texts = { configuration: this.#live.texts.configuration, edits: renderState(edits) }
-    await this.#keeping // it removes modules that it does not know
+    await this.#keeping.idle // it removes modules that it does not know
     await states.keepModules(modules)
     const [uses, seen] = await Promise.all([
       storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
@@ -414,8 +412,8 @@ export class FleetNode implements SharedChanges {
   #keepCopy(): void {
     const { fleet, revision, edits, texts } = this.#live
     if (fleet === undefined || !revision) return
-    this.#keeping = this.#keeping
-      .then(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
+    this.#keeping
+      .run(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
       .catch((error) => this.#parts.log.error(errorFields(error), 'the last state of the fleet was not kept'))
   }
 
@@ -474,7 +472,7 @@ export class FleetNode implements SharedChanges {
   /** What is reported as served has been kept, so that a node that is killed then has it. */
   async #observe(): Promise<void> {
     const { store } = this.#parts
-    await this.#keeping
+    await this.#keeping.idle
     try {
       const { head, now, replaced } = await store.report(this.#report(), this.#head?.tag)
       this.#noticeNamesake(replaced)
@@ -572,7 +570,7 @@ export class FleetNode implements SharedChanges {
     if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
     if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')
     const begun = this.#clock()
-    await this.#keeping // it removes modules that it does not know
+    await this.#keeping.idle // it removes modules that it does not know
     try {
       const state = await states.load(wanted)
       const { configuration, edits } = state
