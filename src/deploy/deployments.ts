@@ -562,7 +562,7 @@ function originOf(text: string): string | undefined {
 
 /** Errors with a code, and limits of the system, are expected; all others are bugs in wasm-serve. */
 function toCodedError(thrown: unknown): Error & { readonly code: string } {
-  if (hasOwnCode(thrown)) return thrown
+  if (hasOwnCode(thrown) && !(thrown instanceof InternalError)) return thrown
   const limit = explainLimit(thrown)
   return limit === undefined
     ? new InternalError({ cause: thrown })

@@ -12,10 +12,10 @@ export interface CallFailure {
 /** Serializes an error for another thread. */
 export function toFailure(error: unknown): CallFailure {
   if (!(error instanceof Error)) return toFailure(new Error(String(error)))
-  const { message, cause, stack } = error
+  const { message, cause } = error
   return hasOwnCode(error)
     ? { code: error.code, message, cause: describeCause(cause) }
-    : { code: '', message, cause: { reason: message, stack } }
+    : { code: '', message, cause: describeCause(error) }
 }
 
 /** Restores the error with its class. An error without a code of wasm-serve becomes an {@link InternalError}. */
@@ -25,5 +25,7 @@ export function fromFailure({ code, message, cause }: CallFailure): Error {
 
 /** The cause in the form that the log shows. */
 function describeCause(cause: unknown): unknown {
-  return cause instanceof Error ? { reason: cause.message, stack: cause.stack } : cause
+  if (!(cause instanceof Error)) return cause
+  const { message, stack } = cause
+  return { ...('code' in cause && { code: cause.code }), reason: message, stack }
 }

@@ -10,11 +10,13 @@ export function packageFile(path: string): URL {
   return new URL(path, packageRoot)
 }
 
-/** The package's version. */
+/** The package's version. Read once: a process without a free descriptor knows it, too. */
 export function packageVersion(): string {
-  const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8'))
+  version ??= JSON.parse(readFileSync(packageFile('package.json'), 'utf8')).version as string
   return version
 }
+
+let version: string | undefined
 
 /** Modules that are the entry of a thread or process. */
 type ThreadModule =

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
+import { takeDescriptors } from '../support/descriptors.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 
 const ECHO = guestBytes('echo')
@@ -192,3 +193,20 @@ test('plug-ins that come and go in a folder are forgotten, but for the last ones
   expect(body.map(({ name }: { name: string }) => name)).toContain('stays')
   expect(body.length).toBe(11)
 })
+
+test.runIf(process.platform === 'linux')(
+  'a change for which the process has no descriptors left is not the fault of its plug-in',
+  async () => {
+    const { api, post } = await startWithAdmin([guest('echo'), '--workers', '1'])
+    await api('GET', '/api') // opens the connection
+    const free = takeDescriptors(2)
+    const refused = await api('PUT', '/api/plugins/echo', UPPER)
+    free()
+    expect(refused).toMatchObject({
+      status: 503,
+      body: { detail: expect.stringContaining('too many open files') },
+    })
+    expect(await post('/', 'abc')).toEqual([200, 'abc'])
+    expect(await api('PUT', '/api/plugins/echo', UPPER)).toMatchObject({ status: 200 })
+  },
+)

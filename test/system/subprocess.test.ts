@@ -1,10 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import {
-  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
-  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -23,6 +21,7 @@ import { wasmServe } from '../../src/route/wasm-serve.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { CHAOS_FUNCTIONS, SAME_USER } from '../support/chaos.ts'
 import { start } from '../support/cli-process.ts'
+import { takeDescriptors } from '../support/descriptors.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { ask } from '../support/faults.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
@@ -478,24 +477,3 @@ test.runIf(isLinux)(
     await expect.poll(() => callText(second, 'echo', 'three').catch(String)).toBe('three')
   },
 )
-
-/** Leaves this process a number of descriptors. @returns gives it the others again. */
-function takeDescriptors(left: number): () => void {
-  const limit = (...more: string[]) =>
-    execFileSync('prlimit', ['--pid', String(process.pid), ...more], { encoding: 'utf8' })
-  const soft = limit('--nofile', '--noheadings', '--output', 'SOFT').trim()
-  limit('--nofile=512:')
-  const taken: number[] = []
-  try {
-    for (;;) taken.push(openSync('/dev/null', 'r'))
-  } catch {
-    // These are all.
-  }
-  for (const fd of taken.splice(-left)) closeSync(fd)
-  const free = () => {
-    for (const fd of taken.splice(0)) closeSync(fd)
-    limit(`--nofile=${soft}:`)
-  }
-  onTestFinished(() => free())
-  return free
-}

@@ -18,6 +18,7 @@ import {
 } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import { packageVersion } from '../../platform/packages.ts'
+import { explainLimit } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
 import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
@@ -232,11 +233,11 @@ function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
   return secrets ? JSON.parse(secrets.hideInJson(JSON.stringify(payload))) : payload
 }
 
-/** Most refused changes are the client's fault (4xx): the submitted content cannot be served. */
+/** Most refused changes are the client's fault (4xx): the submitted content cannot be served. A limit of the system is not. */
 function errorSender(served: ServerView) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-    const isChange = request.method !== 'GET' && hasOwnCode(error)
-    if (!isChange || (error.statusCode ?? 500) < 500 || ADMIN_CODES.has(error.code)) {
+    const isChange = request.method !== 'GET' && hasOwnCode(error) && (error.statusCode ?? 500) >= 500
+    if (!isChange || ADMIN_CODES.has(error.code) || explainLimit(error) !== undefined) {
       sendAnyError(error, request, reply)
       return
     }
