@@ -562,8 +562,8 @@ function originOf(text: string): string | undefined {
 
 /** Errors with a code, and limits of the system, are expected; all others are bugs in wasm-serve. */
 function toCodedError(thrown: unknown): Error & { readonly code: string } {
-  if (hasOwnCode(thrown) && !(thrown instanceof InternalError)) return thrown
   const limit = explainLimit(thrown)
+  if (hasOwnCode(thrown) && (limit === undefined || thrown.statusCode !== 500)) return thrown
   return limit === undefined
     ? new InternalError({ cause: thrown })
     : new ChangeRefusedError(limit, { cause: thrown })

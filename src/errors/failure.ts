@@ -93,6 +93,8 @@ export function errorFields(error: unknown): object {
 }
 
 /** Whether the error has a `WASM_SERVE_*` code. */
-export function hasOwnCode(error: unknown): error is Error & { readonly code: string } {
+export function hasOwnCode(
+  error: unknown,
+): error is Error & { readonly code: string; readonly statusCode?: number } {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('WASM_SERVE_')
 }

@@ -198,14 +198,14 @@ test.runIf(process.platform === 'linux')(
   'a change for which the process has no descriptors left is not the fault of its plug-in',
   async () => {
     const { api, post } = await startWithAdmin([guest('echo'), '--workers', '1'])
-    await api('GET', '/api') // opens the connection
-    const free = takeDescriptors(2)
-    const refused = await api('PUT', '/api/plugins/echo', UPPER)
-    free()
-    expect(refused).toMatchObject({
-      status: 503,
-      body: { detail: expect.stringContaining('too many open files') },
-    })
+    for (const left of [2, 3, 4]) {
+      await api('GET', '/api') // opens the connection
+      const free = takeDescriptors(left) // each is too few for another step
+      const { status, body } = await api('PUT', '/api/plugins/echo', UPPER)
+      free()
+      expect([left, status]).toEqual([left, 503])
+      expect(body.detail).toContain('too many open files')
+    }
     expect(await post('/', 'abc')).toEqual([200, 'abc'])
     expect(await api('PUT', '/api/plugins/echo', UPPER)).toMatchObject({ status: 200 })
   },
