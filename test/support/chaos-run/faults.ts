@@ -23,8 +23,8 @@ export interface World {
   readonly tally: Tally
   readonly versions: Versions
   readonly isFleet: boolean
-  /** Serving processes that a fault has stopped or ended, or may have taken descriptors from. */
-  readonly harmed: Set<number>
+  /** Notes a serving process that a fault will stop or end, or may take descriptors from, and its connections. */
+  harm(pid: number): void
   /** Whether the state folder has a file system of its own, which can be filled. */
   readonly canFill: boolean
   /** One change of the version at a time, so that its order is known. */
@@ -241,7 +241,7 @@ const FAULTS: readonly Fault[] = [
     async begin(world) {
       const pid = await chooseServing(world)
       if (pid === undefined) return undefined
-      world.harmed.add(pid)
+      world.harm(pid)
       const limit = (value: number) => limitDescriptors(pid, value)
       const [before] = limit(descriptorsOf(pid).length + 3)
       return () => before !== undefined && limit(before)
@@ -255,7 +255,7 @@ const FAULTS: readonly Fault[] = [
 async function signalServing(world: World, name: NodeJS.Signals): Promise<number | undefined> {
   const pid = await chooseServing(world)
   if (pid === undefined) return undefined
-  world.harmed.add(pid)
+  world.harm(pid)
   signal(pid, name)
   return pid
 }

@@ -96,6 +96,8 @@ class Scenario {
   readonly #world: World
   readonly #tally = new Tally()
   readonly #written = new Map<string, string>()
+  /** When a fault has begun to affect a serving process. */
+  readonly #harmed = new Map<number, number>()
   /** The process that has the connection of a client's port. */
   readonly #holders = new Map<number, { readonly pid: number; readonly at: number }>()
   readonly #progress: (line: string) => void
@@ -114,7 +116,10 @@ class Scenario {
     this.#world = {
       ...{ servers, proxies, store, canFill, isFleet, tally: this.#tally, random: randomOf(seed) },
       versions: isFleet ? openLooseVersions(0) : openVersions(0),
-      harmed: new Set(),
+      harm: (pid) => {
+        this.#watch()
+        this.#harmed.set(pid, Date.now())
+      },
       changing: Promise.resolve(),
       version: 0,
     }
@@ -275,13 +280,13 @@ class Scenario {
   /** A request may be lost if the process of its connection was lost. @returns how many were. */
   #checkLosses(losses: readonly Loss[]): number {
     const endings = this.#endings()
-    const { harmed } = this.#world
+    const times = [...endings.values(), ...this.#harmed.values()]
     for (const { kind, port, at, reason } of losses) {
       const holder = port === undefined ? undefined : this.#holders.get(port)
       const isKnown = holder !== undefined && Math.abs(holder.at - at) < NEAR_MS
       const isExcused = isKnown
-        ? endings.has(holder.pid) || harmed.has(holder.pid)
-        : [...endings.values()].some((ended) => Math.abs(ended - at) < NEAR_MS)
+        ? endings.has(holder.pid) || this.#harmed.has(holder.pid)
+        : times.some((time) => Math.abs(time - at) < NEAR_MS)
       if (!isExcused)
         this.#tally.problem(
           `${kind}: lost at ${new Date(at).toISOString()} without a reason: ${reason}, port ${port}, process ${holder?.pid}`,
