@@ -8,10 +8,11 @@ import {
   RouteInvalidError,
 } from '../errors/errors.ts'
 import { printable } from '../platform/text.ts'
-import { type ForeignSign, webOriginCheck } from '../platform/web-origin.ts'
+import { type ForeignSign, isPreflight, webOriginCheck } from '../platform/web-origin.ts'
 import { atEndOfTurn } from '../route/end-of-turn.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
+import { allowRequest, letPageRead } from './cross-origin.ts'
 import { answerPost, endWithError, type McpService } from './post.ts'
 import { challengeOf, UNLISTED } from './protected-resource.ts'
 
@@ -24,6 +25,8 @@ export interface EndpointOptions {
   readonly bodyLimit: number
   /** The URL of the endpoint, if clients can find the issuer of tokens. */
   readonly resource: string | undefined
+  /** All scopes that give access to tools. */
+  readonly scopes: readonly string[]
   /** Whether no hook of the app reads its answers. */
   readonly isUnwatched: boolean
 }
@@ -34,19 +37,31 @@ export interface EndpointOptions {
  * @throws {@link RouteInvalidError} if the app has a route there.
  */
 export function addEndpoint(app: FastifyInstance, options: EndpointOptions, service: McpService): void {
-  const { url, hosts, origins, bodyLimit, resource, isUnwatched } = options
+  const { url, hosts, origins, bodyLimit, resource, scopes, isUnwatched } = options
   const foreignSign = webOriginCheck({ hosts, origins, allowsLocalPages: true })
   const problemWithOrigin = (request: FastifyRequest) => {
     const sign = foreignSign(request)
     return sign && new McpOriginRefusedError(PROBLEMS[sign])
   }
   const answerNow = (request: FastifyRequest, reply: FastifyReply) => {
-    void answerPost(request, new Answer(reply, isUnwatched), service)
+    const isDirect = isUnwatched && request.headers.origin === undefined // a page reads more headers
+    void answerPost(request, new Answer(reply, isDirect), service)
+  }
+  const letKnownPageRead = (request: FastifyRequest, reply: FastifyReply) => {
+    const { origin } = request.headers
+    if (origin !== undefined && !problemWithOrigin(request)) letPageRead(origin, reply)
+  }
+  const refuseMethod = (request: FastifyRequest, reply: FastifyReply) => {
+    reply.header('allow', 'POST')
+    return problemWithOrigin(request) ?? new MethodNotAllowedError(request.method, 'POST')
   }
   const run = atEndOfTurn(answerNow, { name: 'inline' }) // some tools may be
   const serve = serveRoute(run, bodyLimit, false)
-  const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
+  const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    letKnownPageRead(request, reply)
     endWithError(error, undefined, request, new Answer(reply, false))
+  }
+  const found = resource === undefined ? {} : { resource, challenge: challengeOf(resource, scopes) }
   try {
     app.route({
       method: 'POST',
@@ -54,23 +69,35 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
       exposeHeadRoute: false,
       schema: UNLISTED,
       bodyLimit,
-      config: resource === undefined ? {} : { challenge: challengeOf(resource) },
+      config: { ...found, cors: false },
       errorHandler: refuse,
       handler(request, reply) {
         const problem = problemWithOrigin(request) ?? problemWithTypes(request.headers)
-        if (problem) reply.send(problem)
-        else serve.call(this, request, reply)
+        if (problem) return void reply.send(problem)
+        letKnownPageRead(request, reply)
+        serve.call(this, request, reply)
       },
     })
     app.route({
-      method: app.supportedMethods.filter((method) => method !== 'POST'),
+      method: app.supportedMethods.filter((method) => method !== 'POST' && method !== 'OPTIONS'),
       url,
       exposeHeadRoute: false,
       schema: UNLISTED,
+      config: { ...found, cors: false },
+      errorHandler: refuse,
+      onRequest: (request, reply, done) => done(refuseMethod(request, reply)),
+      handler: () => undefined, // never called
+    })
+    app.route({
+      method: 'OPTIONS',
+      url,
+      schema: UNLISTED,
+      config: { isPublic: true, cors: false }, // browsers ask without a key
       errorHandler: refuse,
       onRequest(request, reply, done) {
-        reply.header('allow', 'POST')
-        done(problemWithOrigin(request) ?? new MethodNotAllowedError(request.method, 'POST'))
+        if (problemWithOrigin(request) || !isPreflight(request)) return done(refuseMethod(request, reply))
+        letKnownPageRead(request, reply)
+        allowRequest(request.headers, reply)
       },
       handler: () => undefined, // never called
     })

@@ -95,15 +95,13 @@ export async function addMcp(
   )
   const isFound = resource !== undefined && authorizationServers !== undefined
   const findable = isFound ? resource : undefined
+  const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
   addEndpoint(
     app,
-    { url, hosts, origins, bodyLimit, resource: findable, isUnwatched },
+    { url, hosts, origins, bodyLimit, resource: findable, scopes, isUnwatched },
     { methods, access, rates, changes, audit, states, running },
   )
-  if (isFound) {
-    const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
-    addMetadata(app, { resource, authorizationServers, scopes })
-  }
+  if (isFound) addMetadata(app, { resource, authorizationServers, scopes })
   const isDynamic = (route: CallableRoute) => isGuestServer(route) || describesItself(route)
   const guests = routes
     .filter(isDynamic)

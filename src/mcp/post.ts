@@ -27,6 +27,7 @@ import {
 import type { ListChanges } from './list-changes.ts'
 import { logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
+import { challengeOf } from './protected-resource.ts'
 import { type Questions, questionsOf } from './questions.ts'
 import type { ClientRates, RateLimit } from './rate-limit.ts'
 import type { RequestStates } from './request-state.ts'
@@ -248,9 +249,9 @@ export function endWithError(
   answer: Answer,
 ): void {
   const failure = rpcErrorOf(error, request)
+  const { resource } = request.routeOptions.config
   if (failure.scope !== undefined) {
-    const { challenge } = request.routeOptions.config
-    const more = challenge === undefined ? [] : [challenge]
+    const more = resource === undefined ? [] : [challengeOf(resource)]
     const parts = ['Bearer error="insufficient_scope"', `scope="${failure.scope}"`, ...more]
     answer.header('www-authenticate', parts.join(', '))
   }

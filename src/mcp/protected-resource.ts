@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifySchema } from 'fastify'
+import { allowRequest } from './cross-origin.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -6,6 +7,10 @@ declare module 'fastify' {
     isPublic?: true
     /** Parameters of the challenge of a 401 of this route. */
     challenge?: string
+    /** The URL of the endpoint, whose metadata leads to the issuer of tokens. */
+    resource?: string
+    /** false: not by the option `cors` of the server. */
+    cors?: false
   }
 }
 
@@ -34,16 +39,30 @@ export function addMetadata(
     bearer_methods_supported: ['header'],
     ...(scopes.length > 0 && { scopes_supported: scopes }),
   }
-  app.route({
-    method: 'GET',
-    url: new URL(metadataUrl(resource)).pathname,
-    config: { isPublic: true },
-    schema: UNLISTED,
-    handler: (_request, reply) => {
-      reply.header('content-type', 'application/json').header('cache-control', 'max-age=300')
-      return reply.send(JSON.stringify(metadata))
-    },
-  })
+  const text = JSON.stringify(metadata)
+  // Clients that do not find it by the challenge look below the path of the endpoint, and then at the root.
+  for (const url of new Set([new URL(metadataUrl(resource)).pathname, WELL_KNOWN])) {
+    app.route({
+      method: 'GET',
+      url,
+      config: { isPublic: true, cors: false },
+      schema: UNLISTED,
+      handler: (_request, reply) => {
+        reply.header('content-type', 'application/json').header('cache-control', 'max-age=300')
+        return reply.header('access-control-allow-origin', '*').send(text)
+      },
+    })
+    app.route({
+      method: 'OPTIONS',
+      url,
+      config: { isPublic: true, cors: false },
+      schema: UNLISTED,
+      handler: (request, reply) => {
+        reply.header('access-control-allow-origin', '*')
+        allowRequest(request.headers, reply)
+      },
+    })
+  }
 }
 
 /** The URL of the metadata: the well-known path before the path of the endpoint. */
@@ -52,7 +71,8 @@ export function metadataUrl(resource: string): string {
   return origin + WELL_KNOWN + (pathname === '/' ? '' : pathname)
 }
 
-/** The parameters of a challenge that leads to the metadata. */
-export function challengeOf(resource: string): string {
-  return `resource_metadata="${metadataUrl(resource)}"`
+/** The parameters of a challenge that leads to the metadata. @param scopes - What a token should have. */
+export function challengeOf(resource: string, scopes: readonly string[] = []): string {
+  const found = `resource_metadata="${metadataUrl(resource)}"`
+  return scopes.length === 0 ? found : `scope="${scopes.join(' ')}", ${found}`
 }

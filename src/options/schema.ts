@@ -148,8 +148,10 @@ function problemWith(value: unknown, schema: Schema): string | undefined {
   if (schema.threadCount && !isThreadCount(value)) return 'must be a whole number from 0 to 256, or auto'
   if (schema.nameOrContract && !schema.nameOrContract.includes(value as string) && !isContract(value))
     return `must be one of ${schema.nameOrContract.join(', ')}, or a contract`
-  if (schema.anyOf && !schema.anyOf.some((each) => isValid(value, each)))
-    return `must be one or several of ${schema.anyOf[0]?.enum?.join(', ')}`
+  if (schema.anyOf && !schema.anyOf.some((each) => isValid(value, each))) {
+    const names = schema.anyOf[0]?.enum
+    return names ? `must be one or several of ${names.join(', ')}` : 'must be a text, or a list of texts'
+  }
   if (schema.type !== undefined && !isOfType(value, schema.type)) {
     const isUnquoted = schema.type === 'string' && ['number', 'boolean'].includes(typeof value)
     return `must be ${schema.type}${isUnquoted ? ': put it in quotes' : ''}`

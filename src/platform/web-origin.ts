@@ -62,6 +62,12 @@ function isLink({ method, headers }: Parameters<WebOriginCheck>[0]): boolean {
   return method === 'GET' && mode === 'navigate' && dest === 'document'
 }
 
+/** Whether a browser asks, before a request of a page, if the page may send it. */
+export function isPreflight({ method, headers }: Parameters<WebOriginCheck>[0]): boolean {
+  const { origin, 'access-control-request-method': wanted } = headers
+  return method === 'OPTIONS' && origin !== undefined && wanted !== undefined
+}
+
 function isLocal(name: string): boolean {
   return name === 'localhost' || name === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(name)
 }

@@ -208,7 +208,10 @@ test('a token that has expired is told so, and audience and issuer may be right'
   const expired = await ask({ secret: SECRET }, token('HS256', SECRET, { exp: inPast }))
   expect(expired.json().detail).toMatch(/expired/)
   const jwt = { secret: SECRET, audience: ['us', 'them'], issuer: ['me'] }
-  expect((await ask(jwt, token('HS256', SECRET, { aud: ['them'], iss: 'me' }))).statusCode).toBe(200)
+  const good = token('HS256', SECRET, { aud: ['them'], iss: 'me' })
+  expect((await ask(jwt, good)).statusCode).toBe(200)
+  expect((await ask({ secret: SECRET, audience: 'them', issuer: 'me' }, good)).statusCode).toBe(200)
+  expect((await ask({ secret: SECRET, audience: 'us' }, good)).statusCode).toBe(401)
 })
 
 test('a token that never expires is good where allowNoExpiry says so, and one that has expired is not', async () => {

@@ -93,22 +93,25 @@ test('a token may use the tools of its scopes, and a client learns where to get 
   const none = await user.modern('tools/list')
   expect([none.status, none.headers.get('www-authenticate')]).toEqual([
     401,
-    `Bearer resource_metadata="${metadata}"`,
+    `Bearer scope="tools:read tools:write", resource_metadata="${metadata}"`,
   ])
   const wrong = await user.modern('tools/list', {}, bearer('abc'))
   expect(wrong.headers.get('www-authenticate')).toBe(
-    `Bearer error="invalid_token", resource_metadata="${metadata}"`,
+    `Bearer error="invalid_token", scope="tools:read tools:write", resource_metadata="${metadata}"`,
   )
-  const found = await fetch(`${user.base}/.well-known/oauth-protected-resource/mcp`)
-  expect([found.status, await found.json()]).toEqual([
-    200,
-    {
-      resource: RESOURCE,
-      authorization_servers: ['https://issuer.example'],
-      bearer_methods_supported: ['header'],
-      scopes_supported: ['tools:read', 'tools:write'],
-    },
-  ])
+  for (const path of ['/mcp', '']) {
+    const found = await fetch(`${user.base}/.well-known/oauth-protected-resource${path}`)
+    expect([found.status, found.headers.get('access-control-allow-origin'), await found.json()]).toEqual([
+      200,
+      '*',
+      {
+        resource: RESOURCE,
+        authorization_servers: ['https://issuer.example'],
+        bearer_methods_supported: ['header'],
+        scopes_supported: ['tools:read', 'tools:write'],
+      },
+    ])
+  }
   const reader = bearer(tokenOf({ scope: 'openid tools:read' }))
   expect(await names(user, reader)).toEqual(['read_a', 'read_b'])
   expect(await names(user, bearer(tokenOf({ scp: ['tools:write'] })))).toEqual(['write_a'])
@@ -120,6 +123,42 @@ test('a token may use the tools of its scopes, and a client learns where to get 
   expect(refused.headers.get('www-authenticate')).toBe(
     `Bearer error="insufficient_scope", scope="tools:write", resource_metadata="${metadata}"`,
   )
+})
+
+test.each([
+  ['without the option cors', {}],
+  ['with it, for other pages', { cors: { origin: ['https://other.example'] } }],
+])('a page of mcp.origins may use the endpoint %s, and read why it may not', async (_how, edge) => {
+  const origin = 'https://app.example'
+  const mcp = { origins: [origin], resource: RESOURCE, authorizationServers: ['https://issuer.example'] }
+  const jwt = { secret: SECRET, audience: RESOURCE }
+  const user = await serveMcp(routes, mcp, { jwt, ...edge })
+  const wanted = { 'access-control-request-method': 'POST' }
+  const names = { 'access-control-request-headers': 'authorization,content-type,mcp-param-a' }
+  const ask = (headers: Record<string, string>, url = user.url) => fetch(url, { method: 'OPTIONS', headers })
+  const preflight = await ask({ origin, ...wanted, ...names })
+  const allowed = (headers: Headers, name: string) => headers.get(`access-control-allow-${name}`)
+  expect([
+    preflight.status,
+    ...['origin', 'methods', 'headers'].map((name) => allowed(preflight.headers, name)),
+  ]).toEqual([204, origin, 'POST, GET, DELETE', 'authorization,content-type,mcp-param-a'])
+  const metadata = `${user.base}/.well-known/oauth-protected-resource/mcp`
+  expect(
+    allowed((await ask({ origin, 'access-control-request-method': 'GET' }, metadata)).headers, 'origin'),
+  ).toBe('*')
+  const good = await user.modern('tools/list', {}, { origin, ...bearer(tokenOf({})) })
+  expect([good.status, allowed(good.headers, 'origin'), good.headers.get('vary')]).toEqual([
+    200,
+    origin,
+    expect.stringMatching(/origin/i),
+  ])
+  const refused = await user.modern('tools/list', {}, { origin })
+  expect([refused.status, allowed(refused.headers, 'origin')]).toEqual([401, origin])
+  expect(refused.headers.get('access-control-expose-headers')).toContain('www-authenticate')
+  const strange = { origin: 'https://evil.example' }
+  const foreign = [await ask({ ...strange, ...wanted }), await user.modern('tools/list', {}, strange)]
+  expect(foreign.map(({ headers }) => allowed(headers, 'origin'))).toEqual([null, null])
+  expect(foreign[0]?.status).toBe(403)
 })
 
 /** A line of the audit log. */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { keys, option, pemFile, rate, withDefault, words } from './option.ts'
+import { keys, option, pemFile, rate, withDefault, wordOrWords, words } from './option.ts'
 
 /** Options of the server: the checks before all routes. */
 export const edgeOptions = {
@@ -83,8 +83,8 @@ export const edgeOptions = {
               },
             ),
           ),
-          audience: Type.Optional(words("Allowed values of a token's `aud`. Default: any.")),
-          issuer: Type.Optional(words("Allowed values of a token's `iss`. Default: any.")),
+          audience: Type.Optional(wordOrWords("Allowed values of a token's `aud`. Default: any.")),
+          issuer: Type.Optional(wordOrWords("Allowed values of a token's `iss`. Default: any.")),
           allowNoExpiry: Type.Optional(
             Type.Boolean({ description: 'Accept tokens without `exp`, which never expire.' }),
           ),

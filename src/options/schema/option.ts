@@ -76,6 +76,16 @@ export const hosts = (description: string) =>
 export const words = (description: string) =>
   Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description })
 
+/** A text, or a list of them. */
+export const wordOrWords = (description: string) =>
+  Type.Unsafe<string | string[]>({
+    anyOf: [
+      { type: 'string', minLength: 1 },
+      { type: 'array', items: { type: 'string', minLength: 1 }, minItems: 1 },
+    ],
+    description,
+  })
+
 export const pemFile = (description: string) => Type.String({ minLength: 1, holds: 'path', description })
 
 /** Credentials of clients. */

@@ -5,6 +5,7 @@ import type { CheckedServerOptions } from '../../options/options.ts'
 import { networkOf } from '../../platform/client-network.ts'
 import { loadPackage } from '../../platform/packages.ts'
 import type { RateCounter } from '../../platform/rate-counts.ts'
+import { isPreflight } from '../../platform/web-origin.ts'
 import { KnownKeys } from '../../route/client.ts'
 import type { JwtKeyCache } from './jwt.ts'
 import type { AnswerUnrouted } from './static.ts'
@@ -51,11 +52,6 @@ async function addCors(app: FastifyInstance, options: OptionsOf<'cors'>): Promis
     delegator: (request: FastifyRequest, callback) =>
       callback(null, { ...options, preflight: isPreflight(request) }),
   })
-}
-
-function isPreflight({ method, headers }: FastifyRequest): boolean {
-  const { origin, 'access-control-request-method': wanted } = headers
-  return method === 'OPTIONS' && origin !== undefined && wanted !== undefined
 }
 
 async function addRateLimit(
@@ -142,9 +138,10 @@ function describeEncodings(reply: FastifyReply): void {
 function requireApiKey(keys: readonly string[]): onRequestHookHandler {
   const known = new KnownKeys(keys)
   return ({ headers, routeOptions }, reply, done) => {
-    if (routeOptions.config?.isPublic) return done()
+    const { isPublic, challenge } = routeOptions.config ?? {}
+    if (isPublic) return done()
     if (known.areIn(headers)) return done()
-    reply.header('www-authenticate', 'Bearer')
+    reply.header('www-authenticate', challenge === undefined ? 'Bearer' : `Bearer ${challenge}`)
     done(new ApiKeyRefusedError())
   }
 }
