@@ -13,7 +13,7 @@ import { type GuestServer, type ListKind, lastingCaller } from './guest-server.t
 import { type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { ChangingList, ListChanges } from './list-changes.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
-import { InputRequired } from './questions.ts'
+import { isQuestion, unlessAsked } from './questions.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool, ToolArguments } from './tool.ts'
 import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
@@ -117,7 +117,7 @@ class HyperMcp implements GuestServer {
     try {
       return (await this.#ask(exported, withContext(jsonOf(members), exchange), exchange)).value
     } catch (thrown) {
-      if (isEnd(thrown)) throw thrown
+      if (isQuestion(thrown)) throw thrown
       const error = knownError(thrown)
       logFailure(error, exchange.caller.request, this.#route.served)
       throw new RpcError(RPC_CODES.internalError, error.message, 200, { code: error.code })
@@ -173,7 +173,7 @@ class HyperMcp implements GuestServer {
         try {
           return guestResult(await this.#callTool(ownName, args, exchange), name)
         } catch (thrown) {
-          if (isEnd(thrown)) throw thrown
+          if (isQuestion(thrown)) throw thrown
           const error = knownError(thrown)
           logFailure(error, exchange.caller.request, this.#route.served)
           return failedResult(error)
@@ -222,12 +222,7 @@ class HyperMcp implements GuestServer {
     const changed = new Set<ChangingList>()
     connectAgent(caller.request, channelTo(exchange, questions, changed))
     const called = this.#route.call(Buffer.from(input), caller, exported)
-    const output = await called
-      .catch((error) => {
-        throw questions?.end ?? error
-      })
-      .finally(() => this.#forget(changed))
-    if (questions?.end) throw questions.end
+    const output = await unlessAsked(called, questions).finally(() => this.#forget(changed))
     let read: JsonText
     try {
       read = parseJson(output)
@@ -238,11 +233,6 @@ class HyperMcp implements GuestServer {
     if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
     return { value, text }
   }
-}
-
-/** Whether the guest failed because it has a question. */
-function isEnd(error: unknown): boolean {
-  return error instanceof InputRequired || error instanceof RpcError
 }
 
 /** Numbers stay as the client wrote them: the request is passed on in its own text. */

@@ -50,6 +50,23 @@ export class InputRequired extends Error {
   }
 }
 
+/** The output of a guest. @throws its question, if it has asked what is not known, whatever became of the call. */
+export async function unlessAsked<Output>(
+  called: Promise<Output>,
+  questions: Questions | undefined,
+): Promise<Output> {
+  const output = await called.catch((error: unknown) => {
+    throw questions?.end ?? error
+  })
+  if (questions?.end) throw questions.end
+  return output
+}
+
+/** Whether the call of a guest failed because it has a question. */
+export function isQuestion(error: unknown): boolean {
+  return error instanceof InputRequired || error instanceof RpcError
+}
+
 /** What a guest has asked during the request of a client. */
 export class Questions {
   readonly #states: RequestStates

@@ -1,12 +1,15 @@
 import { ToolArgumentsInvalidError } from '../errors/errors.ts'
+import { connectAgent, mayUseAgent } from '../guest/services/agent.ts'
 import { type JsonText, jsonAt } from '../platform/json-parts.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { fillerOf } from './defaults.ts'
 import type { ToolDescription, ToolInput } from './description.ts'
 import type { Exchange } from './exchange.ts'
+import { channelTo } from './guest-messages.ts'
 import type { Members } from './json-rpc.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
+import { isQuestion, unlessAsked } from './questions.ts'
 import { compileSchema } from './schema.ts'
 import { failedResult, resultOf, type ToolResult } from './tool-result.ts'
 
@@ -18,8 +21,9 @@ export interface Tool {
   /** Arguments that clients repeat in headers. */
   readonly headers: readonly ParameterHeader[]
   /**
-   * Checks the arguments and calls the guest. Never throws: failures are results with `isError`, because models can read and
-   * correct those.
+   * Checks the arguments and calls the guest. Failures are results with `isError`, because models can read and correct those.
+   *
+   * @throws only the question of a guest for its client.
    */
   call(args: ToolArguments, exchange: Exchange): Promise<ToolResult>
 }
@@ -38,6 +42,9 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
   const { name, title, description, inputSchema, outputSchema, annotations, input } = described
   const checkInput = compileSchema(inputSchema, 'input schema', name)
   const fill = fillerOf(inputSchema)
+  const call = mayUseAgent(route.plugin)
+    ? (input: Uint8Array, exchange: Exchange) => callWithAgent(route, input, exchange)
+    : (input: Uint8Array, { caller }: Exchange) => route.call(input, caller)
   const checkOutput = outputSchema && compileSchema(outputSchema, 'output schema', name)
   return {
     name,
@@ -50,22 +57,30 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
       ...(annotations && { annotations }),
     },
     headers: parameterHeadersOf(inputSchema, name),
-    async call(args, { caller }) {
+    async call(args, exchange) {
       try {
         const filled = fill(args)
         const problem = checkInput(filled.value)
         // Generators write defaults that do not fit, such as null for a text: they are not filled in.
         const isByDefault = problem !== undefined && filled !== args && checkInput(args.value) === undefined
         if (problem !== undefined && !isByDefault) throw new ToolArgumentsInvalidError(name, problem)
-        const output = await route.call(inputBytes(isByDefault ? args : filled, input), caller)
+        const output = await call(inputBytes(isByDefault ? args : filled, input), exchange)
         return resultOf(output, described, checkOutput)
       } catch (thrown) {
+        if (isQuestion(thrown)) throw thrown
         const error = knownError(thrown)
-        logFailure(error, caller.request, route.served)
+        logFailure(error, exchange.caller.request, route.served)
         return failedResult(error)
       }
     },
   }
+}
+
+/** Calls a guest that may send messages to its client, or ask it. */
+function callWithAgent(route: CallableRoute, input: Uint8Array, exchange: Exchange): Promise<Uint8Array> {
+  const { caller, questions } = exchange
+  connectAgent(caller.request, channelTo(exchange, questions, new Set()))
+  return unlessAsked(route.call(input, caller), questions)
 }
 
 function inputBytes({ value, text }: ToolArguments, input: ToolInput): Uint8Array {

@@ -97,7 +97,7 @@ function isPath({ hostFunctions, holds, patternProperties = {} }: Schema): boole
 /** The kind of an option's text: in a flag, a variable, or a config file's `${NAME}`. */
 export function kindOf({ type, anyOf, threadCount, unit, facts }: Schema): Flag['kind'] {
   if (threadCount) return 'threads'
-  if (anyOf) return 'list'
+  if (anyOf) return anyOf.some((each) => each.enum) ? 'list' : 'hosts'
   if (type === 'boolean') return 'boolean'
   if (type === 'object') return facts?.entries ?? 'pairs'
   if (type === 'array') return 'hosts'

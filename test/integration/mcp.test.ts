@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type RouteOptions, wasmServe, wasmServeMcp } from '../../src/index.ts'
 import { checkWasmServeOptions } from '../../src/options/options.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
+import { cannedGuest } from '../support/hyper-guest.ts'
 import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const UPPER: RouteOptions = { url: '/upper', plugin: guest('upper') }
@@ -246,6 +247,42 @@ test('arguments that are left out get the defaults of the schema, and others sta
   expect(await text('odd', '{"b":1}')).toBe('{"b":1}')
   expect(await text('odd', 'null')).toBe('{}')
   expect(await text('odd', '{"b":"1"}')).toContain('/b must be integer')
+})
+
+test.each([
+  ['a thread', 'workers'],
+  ['the event loop', 'inline'],
+] as const)('a tool of a route in %s may ask its client, and tell it of its progress', async (_, engine) => {
+  const progress = JSON.stringify({ progressToken: 0, progress: 1, total: 2 })
+  const asking = {
+    when: '',
+    output: '{"message":"Sure?"}',
+    tell: [['notify_progress', progress] as const],
+    ask: ['create_elicitation'],
+  }
+  const plugin = guestBytes(cannedGuest({ erase: [asking] }))
+  const user = await serveMcp([{ url: '/erase', plugin, engine }])
+  const capabilities = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } }
+  const call = (more: object, _meta: object = { ...capabilities, progressToken: 7 }) =>
+    user.modern('tools/call', { name: 'erase', arguments: { input: 'x' }, ...more, _meta })
+  const first = await call({})
+  const question = { method: 'elicitation/create', params: { message: 'Sure?' } }
+  expect(first.body.result).toMatchObject({
+    resultType: 'input_required',
+    inputRequests: { question },
+  })
+  expect(first.events).toMatchObject([{ method: 'notifications/progress', params: { progressToken: 7 } }])
+  const { requestState } = first.body.result
+  const answer = { action: 'accept', content: {} }
+  const last = await call({ requestState, inputResponses: { question: answer } })
+  expect(last.body.result).toMatchObject({ content: [{ type: 'text', text: JSON.stringify(answer) }] })
+  expect(await call({}, {})).toMatchObject({ status: 400, body: { error: { code: -32_021 } } })
+  expect((await fetch(`${user.base}/erase`, { method: 'POST', body: 'x' })).status).toBe(409)
+  expect(
+    (await user.legacy('tools/call', { name: 'erase', arguments: { input: 'x' } })).body.result,
+  ).toMatchObject({
+    isError: true,
+  })
 })
 
 test('an argument that a schema puts into a header must match it', async () => {

@@ -1,10 +1,12 @@
+import type { Plugin } from '../../plugin/plugin.ts'
 import type { CallContext } from '../call-context.ts'
 import type { HostFunction } from '../host-functions.ts'
 import { defineService, type OpenDefinition, type Operation } from './define-service.ts'
+import { type GuestService, importsOf, providesImport } from './service.ts'
 
 /*
- * The host functions of plug-ins made for hyper-mcp (version 2 of its interface): messages to the client, an agent, whose call
- * the guest runs.
+ * The host functions of tools, which are those of plug-ins made for hyper-mcp (version 2 of its interface): messages to the client, an
+ * agent, whose call the guest runs.
  *
  * @see https://github.com/hyper-mcp-rs/hyper-mcp/blob/main/xtp-plugin-schema.json
  */
@@ -47,18 +49,23 @@ interface Operations {
 type SendToAgent = (name: AgentMessage, text: string, host: object | null) => string | undefined
 
 /** Messages of a guest to the client of its call, and questions with their answers. */
-export const agent = defineService<Operations, SendToAgent>({
+export const agent: GuestService = defineService<Operations, SendToAgent>({
   name: 'agent',
   imports: { [NAMESPACE]: [...MESSAGES, ...WITHOUT_EFFECT, ...QUESTIONS] },
   operations: { send: ['text', 'text'] },
-  isOffered: ({ contract }) => contract === 'hyper-mcp',
-  open: () => openAgent,
+  isOffered: ({ contract }) => contract === 'hyper-mcp' || contract === 'raw',
+  open: (use) => (importsOf(agent, use).length > 0 ? openAgent : undefined),
   clientOf:
     ({ ask }) =>
     (name, text) =>
       ask.send(undefined, name, text),
   serve: (send) => ({ functions: { [NAMESPACE]: agentFunctions(send) } }),
 })
+
+/** Whether a guest may send messages to the client of its call, or ask it. */
+export function mayUseAgent({ imports }: Pick<Plugin, 'imports'>): boolean {
+  return imports.some(({ module, name }) => providesImport(agent, module, name))
+}
 
 const openAgent: OpenDefinition<Operations, SendToAgent> = {
   direct: sendToAgent,

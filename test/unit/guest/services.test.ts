@@ -19,8 +19,10 @@ const ask = (service: string, operation: string, ...args: unknown[]) => ({ servi
 test('a route has the services that its options offer and its guests import', async () => {
   const plugin = await linkedPlugin(GUEST)
   expect((await openServicesOf(plugin)).names).toEqual(['stream', 'kv'])
-  const all = { vars: 'shared', contract: 'hyper-mcp' } as const
-  expect((await openServicesOf(plugin, all)).names).toEqual(['stream', 'vars', 'kv', 'agent'])
+  expect((await openServicesOf(plugin, { vars: 'shared' })).names).toEqual(['stream', 'vars', 'kv'])
+  const asking = await linkedPlugin(GUEST.replace('"mine" (func)', '"list_roots" (func (result i64))'))
+  expect((await openServicesOf(asking)).names).toEqual(['stream', 'kv', 'agent'])
+  expect((await openServicesOf(asking, { contract: 'http' })).names).toEqual(['stream', 'kv'])
   const none = { kv: { access: 'none', namespace: 'a' } } as const
   expect((await openServicesOf(plugin, none)).names).toEqual(['stream'])
   expect((await openServicesOf(await linkedPlugin('(module)'))).names).toEqual([])
