@@ -112,7 +112,8 @@ class HyperMcp implements GuestServer {
   async answer(method: string, params: Members, exchange: Exchange): Promise<Members> {
     const exported = Object.hasOwn(ANSWERED_BY, method) ? (ANSWERED_BY[method] ?? '') : ''
     const members = new Map(jsonMembers(jsonAt(exchange.text, 'params')))
-    members.delete('_meta')
+    for (const key of ['_meta', 'inputResponses', 'requestState']) members.delete(key)
+    for (const [key, text] of exchange.questions?.responses ?? []) members.set(key, text)
     if (method === 'completion/complete') members.set('ref', JSON.stringify(withoutPrefix(params.ref)))
     try {
       return (await this.#ask(exported, withContext(jsonOf(members), exchange), exchange)).value
@@ -196,6 +197,7 @@ class HyperMcp implements GuestServer {
     const request = jsonOf([
       ['name', JSON.stringify(name)],
       ['arguments', args.text],
+      ...(exchange.questions?.responses ?? []),
     ])
     return this.#isFirstVersion
       ? this.#ask('call', jsonOf([['params', request]]), exchange)
@@ -231,6 +233,8 @@ class HyperMcp implements GuestServer {
     }
     const { value, text } = read
     if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
+    if (questions && value.resultType === 'input_required')
+      throw questions.forward(value) ?? new ToolResultInvalidError(exported, 'its questions are not valid')
     return { value, text }
   }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { jsonAt, jsonMembers } from '../platform/json-parts.ts'
+import { jsonAt, jsonMembers, jsonOf } from '../platform/json-parts.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { Client } from '../route/client.ts'
 import { type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
@@ -30,10 +30,15 @@ const KINDS = {
 /** A question and its answer: a digest, so that an answer is never that of another question, and a text in JSON. */
 type Answered = readonly [question: string, answer: string]
 
+/** A member of an object, and its text in JSON. */
+type Member = readonly [key: string, text: string]
+
 interface State {
   readonly answers: readonly Answered[]
   /** The question that the client was asked. */
-  readonly asked: string
+  readonly asked?: string
+  /** What the guest asked by its result: the keys, and what it wants back. */
+  readonly own?: { readonly keys: readonly string[]; readonly requestState: unknown }
 }
 
 /** The key of the only question of an answer. */
@@ -74,6 +79,7 @@ export class Questions {
   readonly #client: Client
   readonly #capabilities: Members
   readonly #answers: readonly Answered[]
+  readonly #responses: readonly Member[]
   #next = 0
   #end: InputRequired | RpcError | undefined
 
@@ -90,11 +96,37 @@ export class Questions {
     const state =
       requestState === undefined ? undefined : (states.open(requestState, this.#binding()) as State)
     const answer = isObject(inputResponses) ? inputResponses[KEY] : undefined
-    const isAnswered = state !== undefined && isObject(answer)
-    const latest = isAnswered
-      ? [[state.asked, jsonAt(text, 'params', 'inputResponses', KEY) ?? '{}'] as const]
-      : []
+    const asked = isObject(answer) ? state?.asked : undefined
+    const latest: readonly Answered[] =
+      asked === undefined ? [] : [[asked, jsonAt(text, 'params', 'inputResponses', KEY) ?? '{}']]
     this.#answers = [...(state?.answers ?? []), ...latest]
+    this.#responses = state?.own ? responsesTo(state.own, text) : []
+  }
+
+  /** What a guest gets besides its request, if it has asked by its result: `inputResponses`, and its own `requestState`. */
+  get responses(): readonly Member[] {
+    return this.#responses
+  }
+
+  /**
+   * Passes on the questions that a guest asks by its result.
+   *
+   * @returns undefined if they are not what MCP defines.
+   */
+  forward({ inputRequests, requestState }: Members): InputRequired | RpcError | undefined {
+    const all = isObject(inputRequests) ? Object.entries(inputRequests) : []
+    if (all.length === 0 || all.length > MAX_ANSWERS) return undefined
+    const asked: [key: string, request: Members][] = []
+    for (const [key, request] of all) {
+      const { method, params = {} } = isObject(request) ? request : {}
+      const kind = Object.values(KINDS).find((each) => each.method === method)
+      if (!kind || !isObject(params)) return undefined
+      const missing = this.#missingCapability(kind.capability, params)
+      if (missing) return missing
+      asked.push([key, { method, params }])
+    }
+    const own = { keys: asked.map(([key]) => key), requestState }
+    return this.#requiring(Object.fromEntries(asked), { answers: this.#answers, own })
   }
 
   /** What a state is valid for. Most guests ask nothing. */
@@ -136,23 +168,39 @@ export class Questions {
   }
 
   #endWith(method: string, capability: string, question: Members, asked: string): InputRequired | RpcError {
-    const isUrl = question.mode === 'url'
-    const declared = this.#capabilities[capability]
-    if (!isObject(declared) || (isUrl && !isObject(declared.url))) {
-      const requiredCapabilities = { [capability]: isUrl ? { url: {} } : {} }
-      const message = `The plug-in has a question that needs the client's capability ${capability}`
-      return new RpcError(RPC_CODES.missingCapability, message, 400, { requiredCapabilities })
-    }
+    const missing = this.#missingCapability(capability, question)
+    if (missing) return missing
     const answers = this.#answers.slice(0, this.#next)
     if (answers.length >= MAX_ANSWERS)
       return new RpcError(RPC_CODES.internalError, `The plug-in asks more than ${MAX_ANSWERS} questions`, 200)
-    const state: State = { answers, asked }
-    return new InputRequired({
-      resultType: 'input_required',
-      inputRequests: { [KEY]: { method, params: question } },
-      requestState: this.#states.seal(state, this.#binding()),
-    })
+    return this.#requiring({ [KEY]: { method, params: question } }, { answers, asked })
   }
+
+  #requiring(inputRequests: Members, state: State): InputRequired {
+    const requestState = this.#states.seal(state, this.#binding())
+    return new InputRequired({ resultType: 'input_required', inputRequests, requestState })
+  }
+
+  #missingCapability(capability: string, { mode }: Members): RpcError | undefined {
+    const declared = this.#capabilities[capability]
+    if (isObject(declared) && (mode !== 'url' || isObject(declared.url))) return undefined
+    const requiredCapabilities = { [capability]: mode === 'url' ? { url: {} } : {} }
+    const message = `The plug-in has a question that needs the client's capability ${capability}`
+    return new RpcError(RPC_CODES.missingCapability, message, 400, { requiredCapabilities })
+  }
+}
+
+/** The answers that were asked for, in the client's own text. */
+function responsesTo({ keys, requestState }: NonNullable<State['own']>, text: string): readonly Member[] {
+  const given = jsonMembers(jsonAt(text, 'params', 'inputResponses'))
+  const answers = keys.flatMap((key): Member[] => {
+    const answer = given.get(key)
+    return answer === undefined ? [] : [[key, answer]]
+  })
+  return [
+    ['inputResponses', jsonOf(answers)],
+    ...(requestState === undefined ? [] : [['requestState', JSON.stringify(requestState)] as const]),
+  ]
 }
 
 /** The questions of a request; undefined if it cannot be answered with one. */

@@ -135,6 +135,72 @@ test.each<[string, Partial<RouteOptions>]>([
   expect((await call({ requestState })).result).toMatchObject(asking({ message: 'Sure?' }))
 })
 
+/** A tool that asks by its result, and gets its own state back with the answers. */
+const ASKING_BY_RESULT = {
+  list_tools: ASKING.list_tools,
+  call_tool: [
+    {
+      when: '"inputResponses":{"a":{"n":9007199254740993}},"requestState":"mine"',
+      output: '{"content":[{"type":"text","text":"answered"}]}',
+    },
+    {
+      when: '"wrong"',
+      output: '{"resultType":"input_required","inputRequests":{"a":{"method":"tools/list"}}}',
+    },
+    {
+      when: '',
+      output: JSON.stringify({
+        resultType: 'input_required',
+        inputRequests: {
+          a: { method: 'elicitation/create', params: { message: 'A?' } },
+          b: { method: 'roots/list' },
+        },
+        requestState: 'mine',
+      }),
+    },
+  ],
+}
+
+test('a plug-in asks several questions at once by its result, and gets the answers with its own state', async () => {
+  const user = await serveMcp([hyper(canned(ASKING_BY_RESULT), { engine: 'inline' })])
+  const capabilities = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, roots: {} } }
+  const call = (more: object, _meta: object = capabilities) =>
+    user.modern('tools/call', { name: 'erase', arguments: {}, ...more, _meta })
+  const { result } = (await call({})).body
+  expect(result).toMatchObject({
+    resultType: 'input_required',
+    inputRequests: {
+      a: { method: 'elicitation/create', params: { message: 'A?' } },
+      b: { method: 'roots/list', params: {} },
+    },
+  })
+  expect(result.requestState).not.toContain('mine')
+  const id = 'NUMBER'
+  const repeated = { requestState: result.requestState, inputResponses: { other: 7, a: { n: id } } }
+  const params = {
+    name: 'erase',
+    arguments: {},
+    ...repeated,
+    _meta: { ...META_OF_REVISION, ...capabilities },
+  }
+  const message = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+  const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'erase' }
+  const last = await user.send(message.replace(`"${id}"`, '9007199254740993'), headers)
+  expect(last.body.result).toMatchObject({ resultType: 'complete', content: [{ text: 'answered' }] })
+  const unsealed = await call({ requestState: 'mine', inputResponses: { a: {} } })
+  expect(unsealed.body.error.code).toBe(-32_602)
+  expect(await call({}, CAPABLE)).toMatchObject({
+    body: { error: { code: -32_021, data: { requiredCapabilities: { roots: {} } } } },
+  })
+  const wrong = await call({ arguments: { wrong: 1 } })
+  expect(wrong.body.result).toMatchObject({
+    isError: true,
+    _meta: { 'wasm-serve/code': 'WASM_SERVE_TOOL_RESULT_INVALID' },
+  })
+})
+
+const META_OF_REVISION = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' }
+
 test('a state is of one client and request, and no client is asked what it cannot answer', async () => {
   const keys = ['one-key-0123456789', 'other-key-0123456789']
   const access = keys.map((key) => ({ key, tools: ['*'] }))
