@@ -125,6 +125,119 @@ const TOOLS: Readonly<Record<string, object>> = {
   },
   test_tool_with_progress: { content: [text('done')] },
   test_ask: { content: [] },
+  test_logging_tool: { content: [text('logged')] },
+  test_trigger_tool_change: { content: [text('changed')] },
+  test_trigger_prompt_change: { content: [text('changed')] },
+  test_missing_capability: { messages: [], maxTokens: 1 },
+  json_schema_2020_12_tool: { content: [text('done')] },
+  test_x_mcp_header: { content: [text('done')] },
+}
+
+/** Schemas of tools, if they matter. */
+const SCHEMAS: Readonly<Record<string, object>> = {
+  json_schema_2020_12_tool: {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    $defs: {
+      address: {
+        $anchor: 'addressDef',
+        type: 'object',
+        properties: { street: { type: 'string' }, city: { type: 'string' } },
+      },
+    },
+    properties: {
+      name: { type: 'string' },
+      address: { $ref: '#/$defs/address' },
+      contactMethod: { type: 'string', enum: ['phone', 'email'] },
+      phone: { type: 'string' },
+      email: { type: 'string' },
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
+    additionalProperties: false,
+  },
+  test_x_mcp_header: {
+    type: 'object',
+    properties: {
+      region: { type: 'string', 'x-mcp-header': 'Region' },
+      priority: { type: 'integer', 'x-mcp-header': 'Priority' },
+      verbose: { type: 'boolean', 'x-mcp-header': 'Verbose' },
+    },
+  },
+}
+
+const elicitation = (message: string, property: string, type = 'string') => ({
+  method: 'elicitation/create',
+  params: {
+    message,
+    requestedSchema: { type: 'object', properties: { [property]: { type } }, required: [property] },
+  },
+})
+const sampling = (content: string) => ({
+  method: 'sampling/createMessage',
+  params: { messages: [{ role: 'user', content: text(content) }], maxTokens: 100 },
+})
+const roots = { method: 'roots/list', params: {} }
+
+/** Tools that ask by their results: the questions of each round, by their keys, and the last answer. */
+const ASKING: Readonly<Record<string, { readonly rounds: readonly object[]; readonly last: string }>> = {
+  test_input_required_result_elicitation: {
+    rounds: [{ user_name: elicitation('What is your name?', 'name') }],
+    last: 'Hello, Alice!',
+  },
+  test_input_required_result_sampling: {
+    rounds: [{ capital_question: sampling('What is the capital of France?') }],
+    last: 'The capital of France is Paris.',
+  },
+  test_input_required_result_list_roots: {
+    rounds: [{ client_roots: roots }],
+    last: 'The roots are Test Root, file:///test/root',
+  },
+  test_input_required_result_request_state: {
+    rounds: [{ confirm: elicitation('Please confirm', 'ok', 'boolean') }],
+    last: 'state-ok',
+  },
+  test_input_required_result_multiple_inputs: {
+    rounds: [
+      {
+        user_name: elicitation('What is your name?', 'name'),
+        greeting: sampling('Generate a greeting'),
+        client_roots: roots,
+      },
+    ],
+    last: 'all answered',
+  },
+  test_input_required_result_multi_round: {
+    rounds: [
+      { step1: elicitation('Step 1: What is your name?', 'name') },
+      { step2: elicitation('Step 2: What is your favorite color?', 'color') },
+    ],
+    last: 'both answered',
+  },
+  test_input_required_result_tampered_state: {
+    rounds: [{ confirm: elicitation('Please confirm', 'ok', 'boolean') }],
+    last: 'confirmed',
+  },
+  test_input_required_result_capabilities: {
+    rounds: [{ question: sampling('Which capabilities?') }],
+    last: 'answered',
+  },
+  test_streaming_elicitation: { rounds: [{ confirm: elicitation('Sure?', 'ok', 'boolean') }], last: 'sure' },
+}
+
+/** The request of each round has the answers of the one before, whose first key tells them apart. */
+function roundsOf(name: string, rounds: readonly object[], last: object): CannedAnswer[] {
+  const outputs = rounds.map((inputRequests) => ({ resultType: 'input_required', inputRequests }))
+  const own = `"name":${JSON.stringify(name)}`
+  const asked = rounds.map((round) => `,"inputResponses":{"${Object.keys(round)[0]}":`)
+  const answers = [...outputs, last].map((output, index) => ({
+    when: index === 0 ? own : `${own},"arguments":{}${asked[index - 1]}`,
+    output: JSON.stringify(output),
+  }))
+  return answers.reverse()
 }
 
 const PROGRESS = [0, 50, 100].map(
@@ -134,6 +247,15 @@ const LOGGED = [
   'notify_logging_message',
   JSON.stringify({ level: 'warning', logger: 'me', data: { n: 1 } }),
 ] as const
+
+/** What tools tell the host before they answer. */
+const TELLING: Readonly<Record<string, readonly (readonly [name: string, text: string])[]>> = {
+  test_tool_with_progress: [...PROGRESS, LOGGED],
+  test_logging_tool: [LOGGED],
+  test_ask: [['create_elicitation', '{}']],
+  test_trigger_tool_change: [['notify_tool_list_changed', '']],
+  test_trigger_prompt_change: [['notify_prompt_list_changed', '']],
+}
 
 const PROMPTS: Readonly<Record<string, object>> = {
   test_simple_prompt: { messages: [{ role: 'user', content: text('This is a simple prompt for testing.') }] },
@@ -159,6 +281,8 @@ const PROMPTS: Readonly<Record<string, object>> = {
   },
 }
 
+const ASKING_PROMPT = 'test_input_required_result_prompt'
+
 const RESOURCES: Readonly<Record<string, object>> = {
   'test://static-text': { mimeType: 'text/plain', text: 'This is the content of the static text resource.' },
   'test://static-binary': { mimeType: 'image/png', blob: PIXEL },
@@ -171,18 +295,23 @@ const always = (output: object): CannedAnswer[] => [{ when: '', output: JSON.str
 export function hyperGuest(): string {
   return cannedGuest({
     list_tools: always({
-      tools: Object.keys(TOOLS).map((name) => ({
+      tools: Object.keys({ ...TOOLS, ...ASKING }).map((name) => ({
         name,
         description: `Tool ${name}`,
-        inputSchema: { type: 'object' },
+        inputSchema: SCHEMAS[name] ?? { type: 'object' },
       })),
     }),
-    call_tool: Object.entries(TOOLS).map(([name, output]) => ({
-      when: `"${name}"`,
-      output: JSON.stringify(output),
-      ...(name === 'test_tool_with_progress' && { tell: [...PROGRESS, LOGGED] }),
-      ...(name === 'test_ask' && { tell: [['create_elicitation', '{}'] as const] }),
-    })),
+    call_tool: [
+      ...Object.entries(ASKING).flatMap(([name, { rounds, last }]) =>
+        roundsOf(name, rounds, { content: [text(last)] }),
+      ),
+      ...Object.entries(TOOLS).map(([name, output]) => ({
+        when: `"${name}"`,
+        output: JSON.stringify(output),
+        ...(TELLING[name] && { tell: TELLING[name] }),
+        ...(name === 'test_missing_capability' && { ask: ['create_message'] }),
+      })),
+    ],
     list_resources: always({
       resources: Object.keys(RESOURCES)
         .slice(0, 2)
@@ -196,12 +325,25 @@ export function hyperGuest(): string {
       output: JSON.stringify({ contents: [{ uri, ...contents }] }),
     })),
     list_prompts: always({
-      prompts: Object.keys(PROMPTS).map((name) => ({ name, description: name })),
+      prompts: [...Object.keys(PROMPTS), ASKING_PROMPT].map((name) => ({ name, description: name })),
     }),
-    get_prompt: Object.entries(PROMPTS).map(([name, output]) => ({
-      when: `"${name}"`,
-      output: JSON.stringify(output),
-    })),
+    get_prompt: [
+      {
+        when: '"inputResponses":{"user_context":',
+        output: JSON.stringify({ messages: [{ role: 'user', content: text('With the test context') }] }),
+      },
+      {
+        when: `"${ASKING_PROMPT}"`,
+        output: JSON.stringify({
+          resultType: 'input_required',
+          inputRequests: { user_context: elicitation('What context should the prompt use?', 'context') },
+        }),
+      },
+      ...Object.entries(PROMPTS).map(([name, output]) => ({
+        when: `"${name}"`,
+        output: JSON.stringify(output),
+      })),
+    ],
     complete: [
       {
         when: '"type":"prompt"',
