@@ -4,7 +4,7 @@ import { request as requestTls, Agent as TlsAgent } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { REQUEST_HEADERS } from './scenario.ts'
 
-export interface Answer {
+interface Answer {
   readonly status: number
   readonly body: string
   /** When all of it was there, on `performance.now()`. */

@@ -4,7 +4,7 @@ import { choose } from '../test/fuzz/mutate.ts'
 import { randomOf } from '../test/support/random.ts'
 
 /** A guest's answer that is meant to take the event loop's time. */
-export interface HostileAnswer {
+interface HostileAnswer {
   readonly name: string
   readonly contract: 'raw' | 'http' | 'simplism'
   /** @param bytes - About so many. */

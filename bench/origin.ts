@@ -62,7 +62,7 @@ function describeQuietness({ load, steal, spread }: Quietness): string {
   ].join(', ')
 }
 
-export function describeMachine({ date, node, fastify, cpu, cores }: Origin): string {
+function describeMachine({ date, node, fastify, cpu, cores }: Origin): string {
   return `${date}, Node ${node}, Fastify ${fastify}, ${cpu}, ${cores} cores`
 }
 

@@ -1,21 +1,21 @@
 import { linearScale, logScale, type Scale } from './scale.ts'
 
 /** An axis of a chart. */
-export interface Axis {
+interface Axis {
   /** The quantity and its unit. */
   readonly label: string
   /** `linear` begins at 0; the others do not support values of 0 or below. */
   readonly scale?: 'linear' | 'log2' | 'log10'
 }
 
-export interface Line {
+interface Line {
   /** Stands at its end. */
   readonly name: string
   /** In the order in which they are joined. */
   readonly points: readonly (readonly [x: number, y: number])[]
 }
 
-export interface LineChart {
+interface LineChart {
   readonly title: string
   /** The caption: the origin of the numbers. */
   readonly note?: string
@@ -24,7 +24,7 @@ export interface LineChart {
   readonly lines: readonly Line[]
 }
 
-export interface Bar {
+interface Bar {
   /** Stands before it. */
   readonly name: string
   readonly value: number
@@ -34,7 +34,7 @@ export interface Bar {
   readonly isMarked?: boolean
 }
 
-export interface BarChart {
+interface BarChart {
   readonly title: string
   readonly note?: string
   readonly axis: Axis

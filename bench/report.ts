@@ -5,7 +5,7 @@ import type { Floor, ScenarioSet } from './scenario.ts'
 import { median, medianInterval } from './statistics.ts'
 
 /** The part of a set that its table needs; it can be read from the results. */
-export type TableOptions = Pick<ScenarioSet, 'compared' | 'floors'> & {
+type TableOptions = Pick<ScenarioSet, 'compared' | 'floors'> & {
   readonly scenarios: readonly { readonly name: string }[]
 }
 

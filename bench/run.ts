@@ -21,7 +21,7 @@ export interface Run {
 }
 
 /** The load for a server. */
-export interface Pressure {
+interface Pressure {
   readonly tool: LoadTool
   readonly connections: number
   readonly seconds: number

@@ -17,7 +17,7 @@ export interface Settings {
   readonly quick: boolean
 }
 
-export interface CommandLine {
+interface CommandLine {
   /** Names of benches; `all` is all of them. */
   readonly names: readonly string[]
   /** All the rest, as it was given. */

@@ -28,7 +28,7 @@ import { median } from './statistics.ts'
 export const startup: Bench = { name: 'startup', minutes: 3, run }
 
 /** One start of a server. */
-export interface Start {
+interface Start {
   /** From the start of its process to the end of its first answer. */
   readonly ms: number
   /** CPU time of the process until then. */

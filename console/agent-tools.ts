@@ -6,7 +6,7 @@ import type { LiveServer } from './live-server.ts'
 /* The tools of the MCP endpoint, which is asked through the admin API. */
 
 /** A tool as clients see it. */
-export interface ListedTool {
+interface ListedTool {
   readonly name: string
   readonly title?: string
   readonly description?: string
@@ -41,7 +41,7 @@ interface Page {
   readonly nextCursor?: string
 }
 
-export interface ToolList {
+interface ToolList {
   readonly tools: readonly ListedTool[]
   /** Why there is no list. */
   readonly refusal?: string

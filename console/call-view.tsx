@@ -309,7 +309,7 @@ export function problemWithBody({ kind, text, file }: CallRequest): string | und
 }
 
 /** The body; undefined if it has none. A file is not read. */
-export function blobOfBody({ kind, text, file }: CallRequest): Blob | undefined {
+function blobOfBody({ kind, text, file }: CallRequest): Blob | undefined {
   if (kind === 'none') return undefined
   if (kind === 'file') return file
   return new Blob([kind === 'base64' ? (fromBase64(text) ?? '') : text])

@@ -76,7 +76,7 @@ function sizeOfElement({ clientWidth, clientHeight }: HTMLElement) {
   return { width: clientWidth, height: clientHeight }
 }
 
-export interface FiguresProps {
+interface FiguresProps {
   /** The subject of the figures. */
   readonly label: string
   readonly history: LiveHistory

@@ -2,7 +2,7 @@ import type { ComponentChildren, InputHTMLAttributes, JSX } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import { AdminApiError } from './admin-api.ts'
 
-export interface LabelledControlProps {
+interface LabelledControlProps {
   /** The id of the child control. */
   readonly id: string
   readonly label: string
@@ -44,7 +44,7 @@ export function TableHead({ names }: { readonly names: readonly string[] }) {
   )
 }
 
-export interface FormAttempt {
+interface FormAttempt {
   readonly isBusy: boolean
   /**
    * Runs an action unless one is running, and keeps its result for the page: an element, or a success message.

@@ -21,7 +21,7 @@ const COUNTER_ORDERS: Readonly<Record<string, string>> = {
   guestMs: 'Most time in the guest',
 }
 
-export interface ListingProps<Item> {
+interface ListingProps<Item> {
   readonly server: LiveServer
   /** The path of the list in the admin API. */
   readonly path: string

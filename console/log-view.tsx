@@ -15,7 +15,7 @@ export function LogView({ server, rest }: ViewProps) {
   )
 }
 
-export interface LogTableProps {
+interface LogTableProps {
   readonly server: LiveServer
   /** The path in the admin API. */
   readonly path: string

@@ -12,7 +12,7 @@ export interface StreamedCall {
 }
 
 /** A request for a route. */
-export interface StreamedRequest {
+interface StreamedRequest {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string>>

@@ -17,7 +17,7 @@ export interface ConvergenceMeasurement {
 }
 
 /** Interval of asking a node for its version. All nodes together must leave the machine its time for the change. */
-export const LOOK_MS = 5
+const LOOK_MS = 5
 
 /**
  * Changes a fleet through random nodes, one change after the other.
@@ -55,7 +55,7 @@ export async function measureConvergence(
   }
 }
 
-export interface ConvergenceSettings {
+interface ConvergenceSettings {
   readonly nodes: number
   readonly changes: number
   /** Has the state folders. */

@@ -73,7 +73,7 @@ function inRust(manager: string, file: string, flags: string): MemoryGuest {
 }
 
 /** A guest's plug-in, or the reason that there is none. */
-export type BuiltGuest =
+type BuiltGuest =
   | { readonly guest: MemoryGuest; readonly path: string; readonly bytes: number }
   | { readonly guest: MemoryGuest; readonly missing: string }
 

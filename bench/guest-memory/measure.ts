@@ -80,7 +80,7 @@ function callTime(times: readonly number[]): number {
 }
 
 /** @returns the time that the guest ran, in ms, as reported by the server. */
-export async function callOnce(
+async function callOnce(
   { url }: Pick<GuestServer, 'url'>,
   workload: Workload,
   seed: number,

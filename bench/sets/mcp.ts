@@ -33,7 +33,7 @@ const CALL = {
 const UNLOGGED = ['-c', 'bench/servers/mcp-unlogged.json']
 
 /** A call of hello.wasm as a tool. */
-export function tool(name: string, ...flags: string[]): Scenario {
+function tool(name: string, ...flags: string[]): Scenario {
   return { ...CALL, name, command: [process.execPath, ...COMMAND, ...flags, HELLO] }
 }
 

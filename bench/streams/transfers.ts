@@ -28,9 +28,9 @@ interface Content {
 export const FASTIFY = 'Fastify'
 export const OURS = 'wasm-serve'
 
-export const HASH = 'upload, SHA-256'
-export const COUNT = 'upload, counted'
-export const DOWNLOAD = 'download'
+const HASH = 'upload, SHA-256'
+const COUNT = 'upload, counted'
+const DOWNLOAD = 'download'
 export const BOTH = 'both ways, filter'
 
 const MIB = 1_048_576

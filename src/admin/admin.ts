@@ -20,7 +20,7 @@ import { openProbes } from './probes.ts'
 /** The features of the admin listener. */
 const FEATURES: readonly AdminFeature[] = [addHealth, addMetrics, addApi, addStreamedCalls, addConsole]
 
-export interface AdminOptions {
+interface AdminOptions {
   /** The option `admin`. */
   readonly address: string
   /** The token that requests must carry. */

@@ -22,7 +22,7 @@ export interface OperatorListener {
 }
 
 /** The input of {@link openListener}. */
-export interface ListenerOptions {
+interface ListenerOptions {
   readonly address: OperatorAddress
   /** The command-line flag of the address. */
   readonly flag: string
@@ -131,7 +131,7 @@ const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
 }
 
 /** The address of a listener for operators. */
-export interface OperatorAddress extends ListenAddress {
+interface OperatorAddress extends ListenAddress {
   /** Whether only programs on this machine can reach it. */
   readonly isLocal: boolean
 }

@@ -32,7 +32,7 @@ export const guestFlags = flags.filter(({ scope, option }) =>
 )
 
 /** The options for one plug-in, from the command line and the environment. */
-export interface PluginConfig {
+interface PluginConfig {
   readonly source: string
   readonly route: CheckedRouteOptions
   readonly server: CheckedServerOptions

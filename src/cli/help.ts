@@ -36,7 +36,7 @@ const MAIN_FLAGS = [
 ] as const
 
 /** Renders the list of all flags of `serve`. */
-export function renderFlags(): string {
+function renderFlags(): string {
   const groups = GROUPS.map(({ title, scope, more }) => {
     const rows = flags.filter((flag) => flag.scope === scope).map(renderHelpFlag)
     return [`${title}:`, ...renderRows([...rows, ...more])].join('\n')

@@ -27,7 +27,7 @@ export interface RouteContract {
 }
 
 /** The route options that affect answers. */
-export interface RouteContractOptions extends ContractOptions {
+interface RouteContractOptions extends ContractOptions {
   readonly contract: ContractName | Contract
   /** Headers of all answers. */
   readonly headers: Readonly<Record<string, string>>

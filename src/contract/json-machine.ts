@@ -121,7 +121,7 @@ const ALL_OF_TEXT = String.fromCharCode(...Array.from({ length: 256 - 0x20 }, (_
 
 /* The host of `json-scan.wasm`, which scans each byte of JSON: JavaScript would take twice as long. */
 
-export interface NestedResult {
+interface NestedResult {
   /** The position after its last byte; undefined if it is incomplete. */
   readonly end: number | undefined
   /** Whether it is invalid JSON. */
@@ -158,7 +158,7 @@ export function readNested(bytes: Buffer, start: number, stop: number, maxDepth:
   }
 }
 
-export interface TextResult {
+interface TextResult {
   /** The position after its closing quote; undefined if there is none. */
   readonly end: number | undefined
   /** Whether it contains an invalid byte or escape. */

@@ -25,7 +25,7 @@ export interface JsonSpan {
   readonly said?: Buffer
 }
 
-export interface ScanResult {
+interface ScanResult {
   /** The name of a member; undefined for elements. */
   readonly names: readonly JsonSpan[]
   readonly values: readonly JsonSpan[]

@@ -208,7 +208,7 @@ const BOOT = Math.floor(performance.timeOrigin).toString(36)
 const CHANGE_END_MS = 500
 
 /** Everything that lives as long as the deployments. */
-export interface DeploymentParts {
+interface DeploymentParts {
   readonly files: FileLog
   readonly tags: ReadonlyMap<string, string>
   readonly replica: OwnReplica

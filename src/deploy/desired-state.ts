@@ -143,7 +143,7 @@ export function refuseState(place: string): Refuse {
 }
 
 /** The routes to serve, and the edits that are still in effect. */
-export interface Overlay {
+interface Overlay {
   readonly targets: readonly RouteTarget[]
   readonly edits: Edits
   /** Skipped routes, as text. */

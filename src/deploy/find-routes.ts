@@ -39,7 +39,7 @@ import {
 } from './mounts.ts'
 
 /** The options of the search. */
-export interface FindLimits {
+interface FindLimits {
   /** Called with each folder before it is read. */
   readonly onFile: ReadingOptions['onFile'] | undefined
   /** The number of functions that are served when none is named. */
@@ -67,7 +67,7 @@ export async function findRoutes(
 }
 
 /** The result of {@link findRoutes}. */
-export interface FoundRoutes {
+interface FoundRoutes {
   readonly routes: readonly DesiredRoute[]
   /** Skipped plug-ins and functions, whose names cannot be routes. */
   readonly leftOut: readonly string[]

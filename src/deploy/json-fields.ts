@@ -3,7 +3,7 @@
 /** The first problem of a JSON text. */
 export class JsonProblem extends Error {}
 
-export type JsonObject = Readonly<Record<string, unknown>>
+type JsonObject = Readonly<Record<string, unknown>>
 
 /** @throws {@link JsonProblem} */
 export function expect(isRight: boolean, problem: string): asserts isRight {

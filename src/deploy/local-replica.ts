@@ -27,7 +27,7 @@ import { keepWhatStays, pagesOf, type Resolved } from './resolve.ts'
 import { type FirstPlan, Resolver, type StateChange } from './resolver.ts'
 
 /** How a replica of this process opens its routes. */
-export interface LocalParts {
+interface LocalParts {
   readonly log: FastifyBaseLogger
   readonly meters?: Meters | undefined
   /** The revision of the first state. Default: 1. */

@@ -24,7 +24,7 @@ export interface Plan extends Resolved {
 }
 
 /** How a configuration is planned with edits. */
-export interface Planning {
+interface Planning {
   readonly reading: ReadingOptions
   /** Adds the existing edits and the way to resolve them. */
   desire(configuration: Configuration): Promise<{

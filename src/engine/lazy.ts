@@ -143,7 +143,7 @@ class LazyEngine implements Engine, Sleeper {
 }
 
 /** A lazy engine, for the owner of all. */
-export interface Sleeper {
+interface Sleeper {
   readonly instances: number
   /** The number of its last use; higher is later. */
   readonly lastUse: number

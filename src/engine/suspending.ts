@@ -10,7 +10,7 @@ import { type Engine, PendingCall } from './engine.ts'
 import { type GuestPool, openPool, type PoolOptions } from './guest-pool.ts'
 import { isGone, isToBeEnded } from './workers/runner.ts'
 
-export interface SuspendingOptions extends PoolOptions {
+interface SuspendingOptions extends PoolOptions {
   readonly services: Pick<OpenServices, 'run' | 'onEventLoop'>
   /** Maximum number of calls at a time. */
   readonly concurrent: number

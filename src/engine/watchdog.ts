@@ -13,7 +13,7 @@ import {
 } from './watchdog-state.ts'
 
 /** A guest on the event loop. */
-export interface WatchedGuest extends NamedGuest {
+interface WatchedGuest extends NamedGuest {
   /** Whether code of the plug-in runs when it starts. */
   readonly runsAtStart: boolean
 }
@@ -36,7 +36,7 @@ export interface StallWatch {
 type Report = (failure: Error | undefined) => void
 
 /** Replaced by tests. */
-export interface WatchdogOptions {
+interface WatchdogOptions {
   /** Starts the thread. */
   readonly start?: (state: Int32Array) => Worker
   /** Delay after a failure of the thread. It doubles with each further failure in a row, up to 30 times. */

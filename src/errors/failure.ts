@@ -20,7 +20,7 @@ interface FailureTexts {
 export type FailureSite = 'log' | 'command' | 'guest' | 'extism'
 
 /** The class of a failure. A last argument can have its `cause`. */
-export type FailureClass<Code extends string, Message extends string> = FastifyErrorConstructor<
+type FailureClass<Code extends string, Message extends string> = FastifyErrorConstructor<
   { code: Code; statusCode: number },
   [...ValuesIn<Message>, options?: ErrorOptions]
 >

@@ -2,7 +2,7 @@ import type { KernelBlocks } from './kernel-blocks.ts'
 import { type Anything, PluginOutput } from './output.ts'
 
 /** The parts of a context. */
-export interface ContextParts {
+interface ContextParts {
   readonly blocks: KernelBlocks
   readonly logger: GuestLogger
   readonly logLevel: LogLevel

@@ -11,7 +11,7 @@ import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import type { GuestOptions, NamedModule } from './plugin.ts'
 
 /** The parts of a new instance. */
-export interface InstanceRequest {
+interface InstanceRequest {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths'>
   readonly context: GuestContext

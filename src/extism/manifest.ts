@@ -50,7 +50,7 @@ export type ExtismManifest = { wasm: ManifestWasm[] } & ManifestOptions & {
 export type ManifestLike = ExtismManifest | Response | WebAssembly.Module | ArrayBuffer | string | URL
 
 /** The modules and options of a manifest. */
-export interface LoadedManifest {
+interface LoadedManifest {
   readonly modules: readonly NamedModule[]
   readonly options: ManifestOptions
 }

@@ -45,7 +45,7 @@ export interface ThreadFailure {
 export const ANSWER_BYTES = 16
 
 /** The state of an answer. */
-export const ANSWER_STATE = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
+const ANSWER_STATE = { none: 0, nothing: 1, number: 2, bigint: 3, thrown: 4 } as const
 
 /** Writes the result of a host function, and wakes the thread that waits for it. */
 export function writeAnswer(answer: SharedArrayBuffer, returned: unknown, hasThrown = false): void {

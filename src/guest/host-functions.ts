@@ -40,7 +40,7 @@ export interface NamedHostFunction {
 }
 
 /** The error of a call whose host function threw. `cause` is the thrown value. */
-export class HostFunctionFailure extends Error {
+class HostFunctionFailure extends Error {
   override readonly name = 'HostFunctionFailure'
 
   constructor(label: string, thrown: unknown) {

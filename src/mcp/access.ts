@@ -3,7 +3,7 @@ import { fitsParts } from '../platform/text.ts'
 import { type Client, claimsOf, clientOf, KnownKeys } from '../route/client.ts'
 
 /** Tools that clients with a key or a scope may use. */
-export interface AccessRule {
+interface AccessRule {
   /** An API key. */
   readonly key?: string
   /** A scope of the token. With neither, the rule is for every client. */

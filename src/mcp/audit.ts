@@ -6,7 +6,7 @@ import { type Members, quoted, type Request, RPC_CODES, type RpcError } from './
 import { META } from './revisions.ts'
 
 /** What the lines of calls have. */
-export interface AuditOptions {
+interface AuditOptions {
   readonly level: 'off' | 'calls' | 'arguments'
   /** Arguments whose values are not logged. */
   readonly redact: readonly string[]

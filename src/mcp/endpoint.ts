@@ -17,7 +17,7 @@ import { answerPost, endWithError, type McpService } from './post.ts'
 import { challengeOf, UNLISTED } from './protected-resource.ts'
 
 /** Where the endpoint is, and which requests it accepts. */
-export interface EndpointOptions {
+interface EndpointOptions {
   readonly url: string
   readonly hosts: readonly string[]
   readonly origins: readonly string[]

@@ -38,7 +38,7 @@ const MAX_STREAMS_PER_CLIENT = 100
 const HEARTBEAT_MS = 15_000
 
 /** A request for a stream. */
-export interface ListenRequest {
+interface ListenRequest {
   readonly id: RequestId
   readonly params: Members
   /** Its streams are counted together. */

@@ -25,13 +25,13 @@ import { openTool, type Tool } from './tool.ts'
 export { ListChanges, newStateSecret, RunningRequests }
 
 /** The options of the endpoint. */
-export type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
+type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
 
 /** Arguments that are not logged by default. */
 const REDACTED = ['password', 'secret', 'token', 'apiKey', 'authorization']
 
 /** The app around the endpoint. */
-export interface McpHost {
+interface McpHost {
   /** Whether no hook of the app reads answers. */
   readonly isUnwatched: boolean
   /** Keys that the app verifies. */

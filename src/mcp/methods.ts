@@ -15,7 +15,7 @@ import { ToolBox } from './tool-box.ts'
 import { renderMembers, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
-export interface ServerDescription {
+interface ServerDescription {
   readonly name: string
   readonly version: string
   readonly title: string | undefined

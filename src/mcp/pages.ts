@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Members, RPC_CODES, RpcError } from './json-rpc.ts'
 
 /** A page of a list. */
-export interface Page {
+interface Page {
   readonly items: readonly Members[]
   /** Leads to the next page. undefined: this is the last. */
   readonly nextCursor: string | undefined

@@ -15,7 +15,7 @@ declare module 'fastify' {
 }
 
 /** How clients find the issuer of tokens for the endpoint. (RFC 9728) */
-export interface ProtectedResource {
+interface ProtectedResource {
   /** The URL of the endpoint, as clients know it. */
   readonly resource: string
   /** Issuers of tokens. */

@@ -14,7 +14,7 @@ import { BRIDGED } from './transport-headers.ts'
  */
 
 /** Where the endpoint is. */
-export interface BridgeTarget {
+interface BridgeTarget {
   /** The Unix socket of the server. */
   readonly socketPath: string
   /** The URL of the endpoint. */

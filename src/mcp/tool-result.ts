@@ -18,7 +18,7 @@ export type ToolResult = {
 }
 
 /** A text and nothing else, which most tools answer: its JSON needs no object. */
-export class TextResult implements ToolResult {
+class TextResult implements ToolResult {
   readonly #text: string
 
   constructor(text: string) {

@@ -20,7 +20,7 @@ import { OPTIMISING, OPTIMISING_BYTES } from './optimising-cost.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
-export interface BodyFigures {
+interface BodyFigures {
   /** Deepest nesting of blocks. */
   readonly nesting: number
   /** Maximum number of values on its stack. */
@@ -49,7 +49,7 @@ export interface BodyFigures {
 }
 
 /** The index spaces that a function may refer to. */
-export interface BodyContext {
+interface BodyContext {
   readonly types: TypeTable
   /** Types of all functions, imported ones first. */
   readonly functions: ArrayLike<number>

@@ -164,7 +164,7 @@ export interface ProcessTypes {
  * Maximum number of different types in all modules of a process. V8 shares them among modules, keeps them forever, and
  * aborts the process at a million. Node.js 20 compares each new one with all: 5,000 more take 2 s here.
  */
-export const MAX_PROCESS_TYPES = 30_000
+const MAX_PROCESS_TYPES = 30_000
 
 /** The types of this process's modules: equal types count once. */
 export class TypeBudget {

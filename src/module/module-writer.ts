@@ -12,7 +12,7 @@ import {
 export type SectionContents = ReadonlyMap<number, Uint8Array>
 
 /** The content of a section; undefined if the module has none. */
-export function sectionContent({ bytes, sections }: ModuleView, wanted: number): Uint8Array | undefined {
+function sectionContent({ bytes, sections }: ModuleView, wanted: number): Uint8Array | undefined {
   const section = sections.find(({ id }) => id === wanted)
   return section && bytes.subarray(section.content, section.end)
 }

@@ -303,7 +303,7 @@ const KV_OPERATIONS = ['get', 'set', 'delete', 'list', 'compareAndSwap'] as cons
 const KV_OPERATION_RESULTS = ['ok', 'forbidden', 'invalid', 'too-large', 'full', 'unavailable'] as const
 
 /** An operation of a guest on the store and its result, with a space between them. */
-export type KvResult = `${(typeof KV_OPERATIONS)[number]} ${(typeof KV_OPERATION_RESULTS)[number]}`
+type KvResult = `${(typeof KV_OPERATIONS)[number]} ${(typeof KV_OPERATION_RESULTS)[number]}`
 
 const KV_RESULTS: readonly KvResult[] = KV_OPERATIONS.flatMap((operation) =>
   KV_OPERATION_RESULTS.map((result) => `${operation} ${result}` as const),
@@ -348,10 +348,10 @@ const SOCKET_COUNTS = [
   ...CLOSE_CODES.map((code) => `close ${code}` as const),
 ] as const
 
-export type SocketCount = (typeof SOCKET_COUNTS)[number]
+type SocketCount = (typeof SOCKET_COUNTS)[number]
 
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
-export class Counts<Name extends string> {
+class Counts<Name extends string> {
   readonly names: readonly Name[]
   /** In the order of the names. */
   readonly values: Float64Array

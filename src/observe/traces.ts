@@ -147,7 +147,7 @@ function setHeader(
 }
 
 /** The span of a request. */
-export class RequestSpan {
+class RequestSpan {
   /** Contains the span. */
   readonly context: Context
   readonly #api: Api

@@ -1,7 +1,7 @@
 import { type Part, parsePattern } from './pattern-parser.ts'
 
 /** A pattern that is matched without backtracking. */
-export interface LinearPattern {
+interface LinearPattern {
   /**
    * Whether a part of the text matches. Takes time in proportion to the length of the pattern times that of the text.
    *

@@ -1,7 +1,7 @@
 const STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 
 /** How a kind of client follows redirects. */
-export interface RedirectRules<Request, Response> {
+interface RedirectRules<Request, Response> {
   send(request: Request): Promise<Response>
   /** The request that a response leads to; undefined for the last response, whose body must stay open. */
   next(request: Request, response: Response): Request | undefined | Promise<Request | undefined>

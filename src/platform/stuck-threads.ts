@@ -6,7 +6,7 @@ import { type CoreWaits, longestWait, readCoreWaits } from './core-waits.ts'
  * Number of stuck threads at which a route, or the trial of a plug-in, starts no more: each takes memory, and may take
  * a core.
  */
-export const MAX_STUCK_THREADS_OF_OWNER = 2
+const MAX_STUCK_THREADS_OF_OWNER = 2
 
 /** Number of stuck threads at which the process should end: only a restart removes them. */
 export const MAX_STUCK_THREADS = 4
@@ -21,12 +21,12 @@ const MAX_EXTENSION = 5
 const USUAL_WAIT = 0.05
 
 /** Receives the log line about a thread that cannot be terminated. */
-export interface StuckThreadLog {
+interface StuckThreadLog {
   error(fields: object, message: string): void
 }
 
 /** The required part of a `Worker`. */
-export interface RunningThread {
+interface RunningThread {
   readonly threadId: number
   terminate(): Promise<number>
   once(event: 'exit', listener: () => void): unknown
@@ -42,7 +42,7 @@ export interface ThreadLabel {
   readonly digest?: string | undefined
 }
 
-export interface StuckLimits {
+interface StuckLimits {
   /** Default: {@link MAX_STUCK_THREADS_OF_OWNER}. */
   readonly ofOwner?: number
   /** Default: {@link MAX_STUCK_THREADS}. */

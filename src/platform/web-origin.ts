@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isHostOf, isKnownHost } from './host-header.ts'
 
 /** Which names and web pages a listener or an endpoint knows. */
-export interface WebOriginRules {
+interface WebOriginRules {
   /** Names that `Host` may have, besides `localhost` and IP addresses. Default: any name. */
   readonly hosts?: readonly string[] | undefined
   /** Origins of other pages that may send requests; `*`: any. */

@@ -129,7 +129,7 @@ async function hashOf(path: string): Promise<string> {
 }
 
 /** What is removed from a cache, besides leftovers. */
-export interface PruneOptions {
+interface PruneOptions {
   /** Files that were not used for so long, in milliseconds. */
   readonly olderThanMs?: number | undefined
   /** The files that were not used for the longest time, as far as there are more bytes in all. */

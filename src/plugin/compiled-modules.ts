@@ -11,7 +11,7 @@ import type { ModuleFacts } from './module-facts.ts'
 import type { SourceModule } from './source/source.ts'
 
 /** A module that was loaded. */
-export interface CompiledModule {
+interface CompiledModule {
   readonly module: WebAssembly.Module
   /** The variant whose instances have few exports; undefined if that is the module itself. */
   readonly onDemand?: WebAssembly.Module | undefined
@@ -229,7 +229,7 @@ export async function prepareOnly(
 }
 
 /** A validated and capped module, for an engine elsewhere. */
-export interface CheckedModule {
+interface CheckedModule {
   readonly bytes: Uint8Array
   readonly facts: ModuleFacts
   /** The feature for which its instances need a separate process; undefined if there is none. */

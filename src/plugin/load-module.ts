@@ -192,7 +192,7 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
 const MAX_PRODUCERS_BYTES = 65_536
 
 /** @throws {@link PluginInvalidError} if V8 rejects it. */
-export async function compileModule({ bytes, view }: CappedModule): Promise<WebAssembly.Module> {
+async function compileModule({ bytes, view }: CappedModule): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
   } catch (error) {
@@ -236,7 +236,7 @@ const TABLE_WITH_VALUE = Uint8Array.of(
  * @param capped - Already accepted by V8.
  * @returns undefined if there is no such variant.
  */
-export async function compileRenewable(
+async function compileRenewable(
   capped: CappedModule,
   merge?: Merge,
 ): Promise<{ readonly compiled: RenewableModule; readonly form: RenewableForm } | undefined> {

@@ -23,7 +23,7 @@ export interface AppResources {
   close(): Promise<void>
 }
 
-export interface AppResourceOptions
+interface AppResourceOptions
   extends Pick<
     CheckedWasmServeOptions,
     | 'store'

@@ -18,7 +18,7 @@ export interface Client {
 }
 
 /** What counts of a token that was verified. */
-export interface TokenClaims {
+interface TokenClaims {
   /** The claim `sub`. */
   readonly subject: string | undefined
   /** The claim `iss`: another issuer may have the same subjects. */

@@ -26,10 +26,10 @@ export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = 
 export const MIN_BATCH = 3
 
 /** After this many consecutive quiet turns, calls run immediately instead of at the end of their turn. */
-export const QUIET_TURNS_BEFORE_BYPASS = 16
+const QUIET_TURNS_BEFORE_BYPASS = 16
 
 /** The number of calls that run immediately before turns are counted again. */
-export const BYPASSED_CALLS = 500
+const BYPASSED_CALLS = 500
 
 /** Maximum batch size: the data of more requests would have left the processor's caches when they run. */
 export const MAX_BATCH = 64

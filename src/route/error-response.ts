@@ -16,7 +16,7 @@ import { discardRest } from '../platform/unread-body.ts'
 import { tooLarge } from './body.ts'
 
 /** The body of an error answer. (RFC 9457) */
-export interface ProblemDetails {
+interface ProblemDetails {
   type: string
   title: string
   status: number

@@ -13,7 +13,7 @@ import type { Caller } from '../observe/observe.ts'
  * Sends a guest's `http_request`. A refusal or failure becomes a response with status 0 and the reason. The runtime
  * decides whether it ends the call (`httpErrors`).
  */
-export async function sendForGuest(
+async function sendForGuest(
   outbound: Outbound,
   json: Uint8Array,
   body: Uint8Array,

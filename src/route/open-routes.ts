@@ -68,7 +68,7 @@ export interface OpenVersions {
 }
 
 /** The routes of an app. */
-export interface OpenRoutes {
+interface OpenRoutes {
   readonly pool: RoutePool
   /** In the order of the options. */
   readonly routes: readonly OpenVersions[]

@@ -3,7 +3,7 @@ import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 
 /** The exports of a plug-in made for hyper-mcp that call a tool: of version 2 of its interface, and of version 1. */
-export const HYPER_MCP_CALLS = ['call_tool', 'call'] as const
+const HYPER_MCP_CALLS = ['call_tool', 'call'] as const
 
 /**
  * The function of a route: the one named, that of its contract, or the only one that can be called.

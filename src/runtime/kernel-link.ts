@@ -28,7 +28,7 @@ import { startGuest } from './runtime.ts'
 import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
 /** The imports that the modules of an instance are linked to. */
-export interface LinkHost extends KernelHost {
+interface LinkHost extends KernelHost {
   /** undefined if no module imports WASI. */
   readonly wasi: Omit<WasiOptions, 'writeLine' | 'streams'> | undefined
   /** Standard input and output, if the call is a program. */

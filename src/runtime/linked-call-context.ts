@@ -5,7 +5,7 @@ import type { Caller } from '../observe/observe.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 
 /** The parts of an instance that contexts use. */
-export interface ContextHost {
+interface ContextHost {
   readonly memory: KernelMemory
   readonly vars: Vars
 }

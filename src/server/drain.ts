@@ -27,7 +27,7 @@ export interface DrainOptions {
 }
 
 /** A server, its connections, and its HTTP/2 part. */
-export interface DrainTarget {
+interface DrainTarget {
   readonly server: Server
   readonly connections: Connections
   readonly http2: Http2 | undefined

@@ -34,7 +34,7 @@ export interface Http2 {
 }
 
 /** In milliseconds. */
-export interface Http2Limits {
+interface Http2Limits {
   /** Time for a new connection to start its first request. */
   readonly headersTimeout: number
   readonly requestTimeout: number

@@ -5,7 +5,7 @@ import { hasBody } from '../route/body.ts'
 import { type Connections, requestProblem } from './http-server.ts'
 
 /** The handshakes of a server. */
-export interface Upgrades {
+interface Upgrades {
   /** Routes upgrade requests to this app if it has WebSocket routes. */
   follow(app: FastifyInstance): void
 }

@@ -5,7 +5,7 @@ import { errorCode } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
 
 /** The request and duration of a load. */
-export interface Load {
+interface Load {
   readonly url: string
   readonly input: Uint8Array
   readonly connections: number

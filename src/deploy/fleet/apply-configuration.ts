@@ -40,7 +40,7 @@ export interface Configuring {
 }
 
 /** A configuration, compared with the newest revision. */
-export interface ComparedConfiguration extends ConfiguredState {
+interface ComparedConfiguration extends ConfiguredState {
   /** undefined: there is no revision. */
   readonly head: FleetHead | undefined
   /** What would change. */
@@ -65,14 +65,14 @@ export async function compareConfiguration(
 }
 
 /** The input of {@link applyConfiguration}. */
-export interface Applying extends Configuring, Pick<FleetSettings, 'rules' | 'moduleMax'> {
+interface Applying extends Configuring, Pick<FleetSettings, 'rules' | 'moduleMax'> {
   readonly by: string
   readonly reason: string
   /** The number that the newest revision must have; 0: there must be none. Default: any. */
   readonly expected?: number | undefined
 }
 
-export interface AppliedConfiguration extends Omit<ComparedConfiguration, 'head' | 'modules'> {
+interface AppliedConfiguration extends Omit<ComparedConfiguration, 'head' | 'modules'> {
   /** The head afterwards. */
   readonly head: FleetHead
   /** Whether it has a new revision: not if nothing differs. */

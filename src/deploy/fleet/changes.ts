@@ -33,7 +33,7 @@ export async function usesOf(
   return [revision.configuration, revision.edits, ...(await contentsOf(edits, moduleMax))]
 }
 
-export interface Reverting extends Pick<FleetSettings, 'rules' | 'moduleMax'> {
+interface Reverting extends Pick<FleetSettings, 'rules' | 'moduleMax'> {
   /** Default: the one that was served before the newest. */
   readonly revision: number | undefined
   readonly by: string
@@ -94,7 +94,7 @@ export async function writeHead(
 const LOOK_MS = 50
 
 /** Nodes after a change. */
-export interface AppliedNodes {
+interface AppliedNodes {
   /** They serve it. */
   readonly live: readonly SeenNode[]
   /** They have not reported, and do not count. */

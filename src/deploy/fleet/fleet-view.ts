@@ -2,7 +2,7 @@ import type { FleetHead, FleetRevision, SeenNode, SeenNodes } from './fleet-stor
 import { isLive } from './rollout.ts'
 
 /** A fleet as its store has it. */
-export interface StoredFleet extends SeenNodes {
+interface StoredFleet extends SeenNodes {
   /** The store and the name of the fleet. */
   readonly name: string
   readonly head: FleetHead | undefined

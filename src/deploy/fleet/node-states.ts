@@ -22,7 +22,7 @@ export interface FleetState extends ServedState {
 }
 
 /** What a node needs to read states. */
-export interface NodeStatesParts {
+interface NodeStatesParts {
   readonly store: FleetStore
   /** undefined: nothing is kept. */
   readonly copy: LastCopy | undefined

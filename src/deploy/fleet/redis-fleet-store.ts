@@ -60,7 +60,7 @@ export async function openRedisFleet(settings: RedisFleetSettings): Promise<Flee
 }
 
 /** The URL without user and password. */
-export function addressOf(url: string): string {
+function addressOf(url: string): string {
   return url.replace(/^([^:]+:\/\/)[^@/]*@/, '$1')
 }
 

@@ -15,10 +15,10 @@ import type {
  */
 
 /** The revision that a node serves; revision 0 if it serves none of this fleet. */
-export type Served = Pick<FleetRevision, 'revision' | 'id'>
+type Served = Pick<FleetRevision, 'revision' | 'id'>
 
 /** The input of {@link nextHead}. */
-export interface Change extends Pick<FleetRevision, 'configuration' | 'edits' | 'by' | 'reason'> {
+interface Change extends Pick<FleetRevision, 'configuration' | 'edits' | 'by' | 'reason'> {
   readonly rules: RolloutRules
   /** A node that serves it already, and so is the first of its canaries. */
   readonly node?: string | undefined
@@ -49,7 +49,7 @@ export function nextHead(head: FleetHead | undefined, change: Change, { nodes, n
 }
 
 /** The revision that nodes serve which may not serve the newest. */
-export function servedByAll({ newest, before, rollout: { phase } }: FleetHead): FleetRevision {
+function servedByAll({ newest, before, rollout: { phase } }: FleetHead): FleetRevision {
   return phase === 'all' || phase === 'done' ? newest : (before ?? newest)
 }
 

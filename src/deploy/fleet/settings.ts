@@ -59,7 +59,7 @@ function refuseOwnSecrets({ server, load }: OwnOptions, allowed: readonly string
 }
 
 /** The same for a command without a server. */
-export function settingsOf(
+function settingsOf(
   fleet: NonNullable<CheckedServerOptions['fleet']>,
   node: string,
 ): Omit<FleetSettings, 'folder'> {

@@ -25,7 +25,7 @@ export interface ConnectionListener {
 }
 
 /** The address of a listener, and its limit. */
-export interface ListenerOptions extends ListenAddress {
+interface ListenerOptions extends ListenAddress {
   readonly tls?: object | undefined
   readonly maxConnections: number
 }

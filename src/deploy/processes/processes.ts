@@ -87,7 +87,7 @@ export interface Processes {
 }
 
 /** The input of {@link openProcesses}. */
-export interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'count'> {
+interface ProcessesOptions extends Pick<PrimaryServices, 'secrets' | 'count'> {
   /** Resident memory above which a process is replaced, in bytes. */
   readonly memoryMax?: number | undefined
   /** Time without a sign of life after which a process is replaced, in milliseconds. */

@@ -34,7 +34,7 @@ const QUIET_MS = 1_000
 const ALONE_MS = 3_000
 
 /** The parts of its process that a serving process uses. */
-export interface ServingHost {
+interface ServingHost {
   readonly environment: Environment
   readonly logTerminal: Terminal | undefined
   readonly channel: ServingChannel

@@ -3,7 +3,7 @@ import { RouteFacts, type RouteSplit, type ServedRoute } from '../../options/ser
 import type { ReplicaStatus } from '../replica.ts'
 
 /** A serving process and its last report. */
-export interface Report {
+interface Report {
   readonly number: number
   readonly beat: ReplicaStatus | undefined
 }

@@ -15,7 +15,7 @@ const PATIENCE_MS = 10_000
 const START_PATIENCE_MS = 30_000
 
 /** What the measurement of silence needs. */
-export interface SilenceOptions {
+interface SilenceOptions {
   readonly log: FastifyBaseLogger
   /** Silence after which a process that serves is killed, in milliseconds. Default: none. */
   readonly maxMs?: number | undefined

@@ -5,7 +5,7 @@ import type { UncompiledModule } from '../../plugin/plugin.ts'
 import type { WorkerStart } from '../workers/protocol.ts'
 
 /** Values that can be packed: plain data and bytes. `undefined` in an object or a list is preserved. */
-export type Packable =
+type Packable =
   | undefined
   | null
   | boolean

@@ -34,7 +34,7 @@ export interface RosterOptions {
 }
 
 /** The owner of a roster, which uses its runners. */
-export interface RosterUser {
+interface RosterUser {
   /** More runners can take calls. */
   available(): void
   /** A guest waits for an answer of the host. */
@@ -49,7 +49,7 @@ export interface RosterUser {
   refused(error: Error): void
 }
 
-export type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
+type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
 /** Called when a thread has started or failed to. */
 interface StartHandle {

@@ -67,7 +67,7 @@ export function threadKind(options: ThreadOptions): RunnerKind {
 }
 
 /** The main thread's side of one worker thread. */
-export class WorkerThread implements Runner {
+class WorkerThread implements Runner {
   readonly #options: ThreadOptions
   readonly #owner: RunnerOwner
   readonly #worker: Worker

@@ -115,7 +115,7 @@ export function connectAgent(host: object, channel: AgentChannel): void {
 }
 
 /** Sends a message or question of a guest to the channel of its caller, if it has one. @returns the answer. */
-export function sendToAgent(name: unknown, text: unknown, host: unknown): string | undefined {
+function sendToAgent(name: unknown, text: unknown, host: unknown): string | undefined {
   const channel = typeof host === 'object' && host !== null ? channels.get(host) : undefined
   const known = [...MESSAGES, ...QUESTIONS].find((each) => each === name)
   const isSent = channel && known && typeof text === 'string' && text.length <= MAX_MESSAGE

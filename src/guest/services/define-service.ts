@@ -45,7 +45,7 @@ export type FunctionsOf<Imports extends GuestService['imports']> = {
 }
 
 /** {@link ServiceLink} for the operations of one service. */
-export interface TypedLink<Ops> {
+interface TypedLink<Ops> {
   /** Whether guests are suspended until a reply comes. */
   readonly suspends: boolean
   readonly ask: Ops
@@ -62,7 +62,7 @@ export interface OpenDefinition<Ops, Client> {
 }
 
 /** {@link GuestService} with its types. `Client` is how its host functions reach it. */
-export interface ServiceDefinition<Ops extends OperationsOf<Ops>, Client>
+interface ServiceDefinition<Ops extends OperationsOf<Ops>, Client>
   extends Pick<GuestService, 'name' | 'isOffered'>,
     Partial<
       Pick<GuestService, 'imports' | 'isCounted' | 'movesBytes' | 'startsAnew' | 'waitsFor' | 'needsKernel'>

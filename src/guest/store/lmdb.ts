@@ -35,7 +35,7 @@ import {
   VALUE_MAX,
 } from './store.ts'
 
-export interface LmdbStoreSettings {
+interface LmdbStoreSettings {
   /** A folder; created if missing. It must be on a local disk: LMDB locks do not work across a network. */
   readonly folder: string
   /** Whether the store must exist; otherwise it is created. */

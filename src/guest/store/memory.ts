@@ -12,7 +12,7 @@ import {
   type StoreEntry,
 } from './store.ts'
 
-export interface MemoryStoreSettings {
+interface MemoryStoreSettings {
   /** Maximum bytes of keys and values, plus 400 bytes an entry for V8. */
   readonly maxBytes: number
   /** Clock in milliseconds. Default: the wall clock. */

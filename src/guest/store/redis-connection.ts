@@ -3,7 +3,7 @@ import { StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { parseSentinelUrl, type SentinelUrl } from './redis-url.ts'
 
-export interface RedisConnectionSettings {
+interface RedisConnectionSettings {
   /**
    * The URL with user and password, which are never shown. With the scheme `redis+sentinel:` or `rediss+sentinel:` its
    * hosts are those of Sentinels, and its path is the name of the primary.

@@ -17,7 +17,7 @@ import {
   type StoreFault,
 } from './store.ts'
 
-export interface RedisStoreSettings {
+interface RedisStoreSettings {
   /** `redis://` or, for TLS, `rediss://`, with user, password and database number if needed. */
   readonly url: URL
   /** Time limit of an operation. */

@@ -14,7 +14,7 @@ import {
 import { EVENT_JSON_MAX, renderEvent } from './sse.ts'
 
 /** Maximum bytes of the JSON of an answer's head, and of its trailers. */
-export const HEAD_JSON_MAX = 131_072
+const HEAD_JSON_MAX = 131_072
 
 /** The streams of the running calls of an engine. */
 export class GuestStreams {

@@ -13,7 +13,7 @@ interface AccessLogOptions {
 }
 
 /** Call it when a request arrives. Its line is written when its answer was sent, or when its client has disconnected. */
-export type LogAccess = (request: FastifyRequest, reply: FastifyReply) => void
+type LogAccess = (request: FastifyRequest, reply: FastifyReply) => void
 
 /** An exchange that is over. */
 interface Exchange {

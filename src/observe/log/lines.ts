@@ -70,12 +70,12 @@ export async function settleLines(limitMs: number): Promise<void> {
 }
 
 /** System calls of {@link LineWriter} on its descriptor. */
-export interface LineSink {
+interface LineSink {
   write(bytes: Buffer, done: (error: NodeJS.ErrnoException | null, written: number) => void): void
   writeSync(bytes: Buffer): number
 }
 
-export interface LineWriterOptions extends Partial<LineSink> {
+interface LineWriterOptions extends Partial<LineSink> {
   readonly descriptor?: number
   /** Maximum buffered bytes. */
   readonly maxBytes: number

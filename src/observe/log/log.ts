@@ -15,7 +15,7 @@ export interface Terminal {
 }
 
 /** Destination and masking of a log. */
-export interface LogOptions {
+interface LogOptions {
   /** Receives readable lines. */
   readonly terminal?: Terminal | undefined
   /** Receives lines of JSON if there is no terminal. Default: standard error. */

@@ -16,7 +16,7 @@ export interface Access {
 }
 
 /** The parts of the client that getting a token needs. */
-export interface TokenSource {
+interface TokenSource {
   findCredentials(registry: string): Promise<Credentials | undefined>
   /** Runs an operation with a deadline of its own. */
   run<Result>(reference: string, run: (operation: Operation) => Promise<Result>): Promise<Result>

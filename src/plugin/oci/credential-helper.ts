@@ -4,7 +4,7 @@ import { parseObject } from '../../platform/json-text.ts'
 import { errorCode } from '../../platform/system-errors.ts'
 
 /** What a credential helper returns. */
-export interface HelperCredentials {
+interface HelperCredentials {
   /** `<token>` if the secret is an identity token. */
   readonly username: string
   readonly secret: string

@@ -16,7 +16,7 @@ export const IMAGE_LAYER_TYPES: readonly string[] = [
 const MAX_MODULES = 64
 
 /** A module in an image: its path, and its bytes unless it is a link or another special file. */
-export interface ImageModule {
+interface ImageModule {
   readonly path: string
   readonly bytes: Uint8Array | undefined
 }
@@ -99,7 +99,7 @@ async function isModule(layer: Uint8Array, budget: UnpackBudget): Promise<boolea
 }
 
 /** Whether bytes begin as WebAssembly does: a module or a component. */
-export function startsAsModule(bytes: Uint8Array): boolean {
+function startsAsModule(bytes: Uint8Array): boolean {
   return Buffer.from(bytes.subarray(0, 4)).toString('latin1') === '\0asm'
 }
 

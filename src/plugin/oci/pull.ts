@@ -39,7 +39,7 @@ export interface PullSettings extends Pick<RegistryOptions, 'registries'> {
   readonly requireSignatures?: boolean | undefined
 }
 
-export interface PullOptions extends PullSettings {
+interface PullOptions extends PullSettings {
   /** undefined: no cache. */
   readonly cacheFolder?: string | undefined
   /** Maximum size of a module. Default: 256 MiB. */

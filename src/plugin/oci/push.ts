@@ -7,7 +7,7 @@ import type { Registry } from './registry.ts'
 const OCI_MANIFEST_TYPE = 'application/vnd.oci.image.manifest.v1+json'
 
 /** A plug-in to push. */
-export interface PushedPlugin {
+interface PushedPlugin {
   /** A core module. */
   readonly bytes: Uint8Array
   /** The file name of the layer. */
@@ -19,7 +19,7 @@ export interface PushedPlugin {
 }
 
 /** The pushed artifact. */
-export interface Pushed {
+interface Pushed {
   /** Of the manifest: `sha256:` and 64 hex digits. */
   readonly digest: string
   /** Bytes of module, config and manifest. */

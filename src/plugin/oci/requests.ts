@@ -15,7 +15,7 @@ import {
 } from './operation.ts'
 import { type HttpRequest, type HttpResponse, openTransport, type Transport } from './transport.ts'
 
-export interface RequestOptions extends OperationLimits {
+interface RequestOptions extends OperationLimits {
   /** Of the process: proxies, and where the credentials are. */
   readonly environment: Readonly<Record<string, string | undefined>>
   /** By `host[:port]`. */

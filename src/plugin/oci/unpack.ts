@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import * as zlib from 'node:zlib'
 
 /** How the bytes of a layer are packed. */
-export type Packing = 'gzip' | 'zstd'
+type Packing = 'gzip' | 'zstd'
 
 /** A layer cannot be unpacked. The message is a reason without the name of the artifact. */
 export class UnpackError extends Error {}
@@ -33,7 +33,7 @@ export class UnpackBudget {
 }
 
 /** The packing of bytes, by their start; undefined: none that is known. */
-export function packingOf(bytes: Uint8Array): Packing | undefined {
+function packingOf(bytes: Uint8Array): Packing | undefined {
   if (startsWith(bytes, [0x1f, 0x8b])) return 'gzip'
   return startsWith(bytes, [0x28, 0xb5, 0x2f, 0xfd]) ? 'zstd' : undefined
 }

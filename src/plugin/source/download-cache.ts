@@ -20,7 +20,7 @@ export interface CachedDownloadOptions extends DownloadOptions {
   readonly cacheFolder?: string | undefined
 }
 
-export interface CachedDownload {
+interface CachedDownload {
   readonly bytes: Uint8Array
   /** Warnings: the cached copy is used because the server is unreachable, or the cache cannot be written. */
   readonly warnings: readonly string[]

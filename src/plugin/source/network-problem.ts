@@ -2,7 +2,7 @@ import { errorCode } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
 
 /** The problem that `fetch` hides in the `cause` of its TypeError. */
-export interface NetworkProblem {
+interface NetworkProblem {
   readonly reason: string
   /**
    * - `network`: it may be over later.

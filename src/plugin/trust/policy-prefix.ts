@@ -2,7 +2,7 @@ import { OCI_SCHEME, parseReference } from '../oci/reference.ts'
 import { isUrl, type Refusal } from '../source/url.ts'
 
 /** The prefix of the policy for everything that no other prefix matches, including files and uploads. */
-export const ANY = '*'
+const ANY = '*'
 
 /**
  * The canonical form of a prefix: `*`, a repository or a part of one (`ghcr.io/acme`), or a URL. It has no slash at its

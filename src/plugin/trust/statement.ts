@@ -3,7 +3,7 @@ import type { Refusal } from '../source/url.ts'
 import { parseJsonBytes } from './strict-json.ts'
 
 /** An in-toto statement about something that has the digest that the caller asked for. */
-export interface Statement {
+interface Statement {
   readonly predicateType: string
 }
 

@@ -16,7 +16,7 @@ import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import { withHeaders } from '../guest-http.ts'
 
 /** The parts of a route by which its guests stream requests to other servers. */
-export interface GuestRequestParts {
+interface GuestRequestParts {
   /** undefined: no host is allowed. */
   readonly outbound: Outbound | undefined
   readonly limits: StreamLimits

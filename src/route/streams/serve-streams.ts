@@ -11,7 +11,7 @@ import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks, sendFa
 import { HttpExchange, type StreamLimits } from './http-exchange.ts'
 
 /** The options of a route with streams. */
-export interface StreamRoute extends StreamLimits {
+interface StreamRoute extends StreamLimits {
   /** Number of threads or processes. */
   readonly workers: number
   /** Number of exchanges that each of them has at a time. */

@@ -24,7 +24,7 @@ export interface ConnectionLimits {
 }
 
 /** A message of a WebSocket. */
-export interface Message {
+interface Message {
   /** With a buffer of their own. */
   readonly bytes: Uint8Array
   readonly isText: boolean

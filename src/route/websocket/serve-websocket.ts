@@ -26,7 +26,7 @@ import { Connection, type ConnectionLimits } from './connection.ts'
 import { SocketExchange } from './socket-exchange.ts'
 
 /** The options of a route with the contract `websocket`. */
-export interface SocketRoute extends ConnectionLimits {
+interface SocketRoute extends ConnectionLimits {
   /** Maximum bytes of a sent message. */
   readonly outputLimit: number
   /** Maximum number of open connections. */

@@ -82,7 +82,7 @@ export function readAuthority(path: string): string {
  *
  * @throws TypeError if it is not a key set.
  */
-export function keysIn(set: unknown): readonly unknown[] {
+function keysIn(set: unknown): readonly unknown[] {
   if (typeof set === 'object' && set !== null && 'keys' in set && Array.isArray(set.keys)) return set.keys
   throw new TypeError('it is not a JSON Web Key Set')
 }
@@ -95,7 +95,7 @@ export function keysIn(set: unknown): readonly unknown[] {
  * @param refuse - Called with the problem of a key; if it returns, the key is skipped.
  * @returns undefined if there are none.
  */
-export function keySetOf(keys: readonly unknown[], refuse: (reason: string) => void): JwtKeys | undefined {
+function keySetOf(keys: readonly unknown[], refuse: (reason: string) => void): JwtKeys | undefined {
   const usable: JWK[] = []
   const algorithms = new Set<JwtAlgorithm>()
   for (const jwk of keys) {
