@@ -9,7 +9,7 @@ export interface LiveCounts {
   /** The URL of the MCP endpoint. */
   readonly mcp?: string
   readonly state: string
-  /** Its name, if the server is a node of a fleet. */
+  /** The name of the node, if the server belongs to a fleet. */
   readonly node?: string
   /** The server's monotonic clock at the time of the counts. */
   readonly ms: number
@@ -18,7 +18,7 @@ export interface LiveCounts {
   /** Number of routes. */
   readonly routes: number
   readonly total: FigureCounts
-  /** Those of the routes that were asked for. */
+  /** Counts of the requested routes. */
   readonly meters: readonly MeterCounts[]
 }
 

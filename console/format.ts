@@ -64,7 +64,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-/** In chunks, because the number of function arguments is limited. */
+/** Encodes in chunks, because the number of function arguments is limited. */
 export function toBase64(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += 0x8000)

@@ -100,7 +100,7 @@ export function Listing<Item>({ server, path, name, textOrder, children, empty }
   )
 }
 
-/** It can be focused without a page to go to: else the focus would be lost at the last page. */
+/** Stays focusable without a page to go to: otherwise the focus would be lost at the last page. */
 function PageButton({ text, go }: { readonly text: string; readonly go: (() => void) | undefined }) {
   return (
     <button type="button" aria-disabled={go === undefined} onClick={() => go?.()}>
@@ -124,7 +124,7 @@ function addressQuery(): URLSearchParams {
   return new URLSearchParams(query)
 }
 
-/** Not an entry of the history: going back leaves the view. */
+/** Replaces the entry of the history, so that going back leaves the view. */
 function replaceAddressQuery(query: string): void {
   const [view = ''] = location.hash.split('?')
   const address = `${location.pathname}${view || '#/'}${query && `?${query}`}`

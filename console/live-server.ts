@@ -77,7 +77,7 @@ export class LiveServer {
     }, POLL_MS)
   }
 
-  /** One after another: counts that arrive in another order would look like those of a restarted server. */
+  /** Polls one at a time: counts that arrive out of order would look like those of a restarted server. */
   #poll(): Promise<void> {
     this.#lastPoll = this.#lastPoll.then(() => this.#pollNow())
     return this.#lastPoll
@@ -149,7 +149,7 @@ const NO_FAILURES = new Set(['ok', 'guest_error', 'client_gone'])
 export interface MeterFilter {
   /** Ids of routes. */
   readonly ids: readonly string[]
-  /** Their hosts and URLs. */
+  /** Hosts and URLs of the routes. */
   readonly routes: readonly string[]
   /** Full digests of versions; meters have only the first digits. */
   readonly digests: readonly string[]
@@ -180,7 +180,7 @@ interface KeptAnswer {
   readonly counts: LiveCounts
   /** Ids of routes. */
   readonly watched: ReadonlySet<string>
-  /** By the host and URL of the route. */
+  /** Counts by host and URL of the route. */
   readonly meters: ReadonlyMap<string, readonly MeterCounts[]>
 }
 

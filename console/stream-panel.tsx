@@ -62,7 +62,7 @@ export function StreamPanel({ call }: { readonly call: StreamedCall }) {
 
 interface EventListProps {
   readonly events: readonly ReceivedEvent[]
-  /** Including those that are not kept. */
+  /** The number of pieces, including those that are not kept. */
   readonly count: number
 }
 

@@ -65,7 +65,7 @@ export const KEPT_EVENTS = 200
 export interface ReceivedEvent extends ServerEvent {
   /** From 1. */
   readonly number: number
-  /** Since the request. */
+  /** Time since the request. */
   readonly ms: number
 }
 

@@ -36,7 +36,7 @@ const DOORS = {
 /** The export of an ES module that `require` returns. */
 const REQUIRED = 'module.exports'
 
-/** In a declaration. */
+/** Exports of types in a declaration file. */
 const TYPE_EXPORTS = /^export type \{(.*)\} from '(.*)'/gm
 const RELATIVE_IMPORT = /(?:from|import) ?\(?['"](\.[^'"]+)['"]/g
 

@@ -16,11 +16,10 @@ const PAGE = 'docs/operate/kubernetes.md'
 
 /** A value of the chart. */
 interface Value {
-  /** Its path, such as `image.tag`. */
+  /** The path of the value, such as `image.tag`. */
   readonly name: string
   /** undefined if it is an object whose parts are values. */
   readonly default: unknown
-  /** Its comment. */
   readonly description: string
 }
 

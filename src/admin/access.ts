@@ -5,7 +5,7 @@ import { type ForeignSign, webOriginCheck } from '../platform/web-origin.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** For routes of the admin listener: no token is required. */
+    /** Whether a route of the admin listener needs no token. */
     needsNoToken?: true
   }
 }

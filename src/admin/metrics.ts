@@ -73,7 +73,7 @@ export function renderMetrics(
   return metrics.map((metric) => `${render(metric).join('\n')}\n`).join('\n')
 }
 
-/** To add up the meters of thousands of routes for each metric would take long. */
+/** Adds up the meters once: for each metric it would take long with thousands of routes. */
 function fixed({ meters: { all, reloads }, ...sources }: MetricSources): MetricSources {
   return { ...sources, meters: { all, reloads } }
 }

@@ -32,7 +32,7 @@ export async function openProbes(
   })
 }
 
-/** Before the body is read. */
+/** Refuses other methods before the body is read. */
 const refuseWrites: onRequestHookHandler = ({ method }, _reply, done) => {
   if (method === 'GET' || method === 'HEAD') return done()
   done(new MethodNotAllowedError(method, 'GET, HEAD'))

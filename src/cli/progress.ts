@@ -6,7 +6,7 @@ import type { Host } from './command.ts'
 /** Shorter transfers show nothing. */
 const QUIET_MS = 1_000
 
-/** Between two lines of one transfer. */
+/** The time between two lines of one transfer. */
 const SHOW_AGAIN_MS = 200
 
 /** A transfer that is under way. */

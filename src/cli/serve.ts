@@ -207,7 +207,7 @@ async function openProcessesOf(
   return opened
 }
 
-/** Before the app, which creates the spans. */
+/** Runs before the app is created, which creates the spans. */
 async function startSdk({ environment }: Host): Promise<TracingSdk> {
   const { startTracingSdk } = await import('../observe/traces.ts')
   return startTracingSdk(environment)

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
  * preparation when the contract is created.
  */
 export interface Contract {
-  /** Its name in the banner and in {@link ServedRoute}. */
+  /** The name in the banner and in {@link ServedRoute}. */
   readonly name: string
 
   /**

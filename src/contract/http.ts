@@ -64,7 +64,7 @@ function renderHttpRequest(request: FastifyRequest): RequestEnvelope {
 /** A client may send an absolute URL, as to a proxy. */
 const URL_PARTS = /^(?:[a-z][a-z\d+.-]*:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/i
 
-/** From alternating names and values. */
+/** Groups alternating names and values by name. */
 function groupHeaders(raw: readonly string[]): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = Object.create(null) // a name may be __proto__
   for (let i = 0; i + 1 < raw.length; i += 2) {
@@ -105,7 +105,7 @@ const ENVELOPE_LIMITS = {
   headers: { name: 'headers', bytes: GUEST_LIMITS.headerJsonBytes },
 }
 
-/** Of duplicate fields the last one counts. */
+/** Reads the fields of an answer. If a field is repeated, the last one counts. */
 function readFields<Value>(output: JsonOutput<Value>): HttpAnswer {
   const fields: EnvelopeFields<Value> = {}
   for (const [name, value] of output.members(ENVELOPE_LIMITS)) {
@@ -166,7 +166,7 @@ function readAnswerBody<Value>(
   return { bytes: output.raw('body', body.value), type: 'application/json' }
 }
 
-/** In chunks: the whole text and its comparison would take memory that the system has to clear. */
+/** Decodes in chunks: decoding and comparing the whole text would take memory that the system has to clear. */
 function readBase64(value: Uint8Array | undefined): Uint8Array {
   if (!value) throw notBase64()
   const text = Buffer.from(value.buffer, value.byteOffset, value.length)

@@ -163,7 +163,7 @@ interface TextResult {
   readonly end: number | undefined
   /** Whether it contains an invalid byte or escape. */
   readonly isBroken: boolean
-  /** Its decoded value, in UTF-8 if its bytes were. */
+  /** The decoded value. It is UTF-8 if its bytes were. */
   readonly said: Buffer
 }
 

@@ -21,7 +21,7 @@ export interface JsonSpan {
   readonly start: number
   /** The position after its last byte. */
   readonly end: number
-  /** Its decoded value, if it is a string: UTF-8 if its bytes are. */
+  /** The decoded value of a string. It is UTF-8 if its bytes are. */
   readonly said?: Buffer
 }
 
@@ -98,7 +98,7 @@ class AnswerScanner {
     return this.#stop < this.#end ? headersTooLarge(this.#limits.headers?.bytes) : notJson()
   }
 
-  /** Including the colon after it. */
+  /** Reads a name and the colon after it. */
   #name(): JsonSpan {
     const { headers } = this.#limits
     if (this.#next() !== QUOTE) throw notJson()
@@ -184,5 +184,5 @@ const OPENING_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 const OPENING_BRACE = 0x7b
 
-/** From an opening bracket or brace to the matching closing one. */
+/** The distance from the code of an opening bracket or brace to that of its closing one. */
 const TO_CLOSING = 2

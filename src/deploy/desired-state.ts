@@ -61,7 +61,7 @@ export interface Configuration {
 
 /** A route of the configuration. */
 export interface DesiredRoute {
-  /** Its options with their origins. */
+  /** The options with their origins. */
   readonly given: ConfigMap
   /** The name of its plug-in, from the config file or the file name. Equal names from several places get suffixes. */
   readonly name: string
@@ -69,7 +69,7 @@ export interface DesiredRoute {
   readonly from: string
   /** The digest of its plug-in when the configuration was read. */
   readonly version: Version
-  /** Its options as passed by a program: see {@link Configuration.checked}. */
+  /** The options that a program has passed: see {@link Configuration.checked}. */
   readonly checked?: CheckedRouteOptions | undefined
 }
 
@@ -108,7 +108,7 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
   return { revision, configuration, edits: all, warnings }
 }
 
-/** By plug-in, in their order. Routes of one plug-in may list it with different links: the first counts. */
+/** The first version of each plug-in. Routes of one plug-in may list it with different links: the first counts. */
 function firstVersions({ routes }: Configuration): Map<string, Version> {
   const found = new Map<string, Version>()
   for (const { name, version } of routes) if (!found.has(name)) found.set(name, version)
@@ -292,7 +292,7 @@ export function idOf(given: ConfigMap): string {
 
 const targetIds = new WeakMap<ConfigMap, string>()
 
-/** The same for plain options. */
+/** The id of a route with plain options. */
 export function idOfOptions({ url = '/', host, method, contract }: RouteEditOptions): string {
   return routeId({
     url: String(url),

@@ -15,7 +15,7 @@ import type { Source, SourceModule } from '../plugin/source/source.ts'
 export interface Edits {
   /** By name: added plug-ins, and those of the configuration. */
   readonly plugins: ReadonlyMap<string, PluginVersions>
-  /** By id: added or replaced routes, and removed ones. */
+  /** Added, replaced and removed routes, by id. */
   readonly routes: ReadonlyMap<string, RouteEdit>
 }
 
@@ -33,7 +33,7 @@ export interface PluginVersions {
 
 /** A version: the bytes of a plug-in at some time. */
 export interface Version {
-  /** For a plug-in of one module, the SHA-256 of its bytes; else of its modules and manifest. */
+  /** The SHA-256 of the bytes if the plug-in is one module; otherwise that of its modules and manifest. */
   readonly digest: string
   /** The file's name, for display: see `Plugin.file`. */
   readonly name: string
@@ -49,7 +49,6 @@ export interface Version {
 export interface VersionModule {
   readonly name: string
   readonly digest: string
-  /** Its size. */
   readonly bytes: number
   /** See `ModuleOrigin`; undefined if it is neither from a registry nor signed. */
   readonly place?: string | undefined

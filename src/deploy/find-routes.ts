@@ -165,7 +165,7 @@ class Finding {
     }
   }
 
-  /** After a single plug-in, the name of one of its exports is the function, even if a file has that name. */
+  /** Separates sources from the name of a function. After a single plug-in, the name of one of its exports is the function, even if a file has that name. */
   async #splitWords(words: readonly string[]): Promise<{ sources: readonly string[]; named: ConfigMap }> {
     const [first = '', second, third] = words
     const odd = words.slice(1).filter((word) => !isSource(word))
@@ -241,7 +241,7 @@ class Finding {
     })
   }
 
-  /** Of wrong options, the error comes when the plug-in is loaded. */
+  /** Tells the loader which routes to expect. Invalid options are reported when the plug-in is loaded. */
   async #expect(givens: readonly ConfigMap[]): Promise<void> {
     const routes = givens.flatMap((given) => {
       try {

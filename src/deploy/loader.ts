@@ -48,7 +48,7 @@ export interface ReadingOptions extends LoadPlace {
 
 /** Loaded plug-ins, by name, version and the route options that affect loading. */
 export class PluginTable {
-  /** Their modules, by digest, read since the last {@link PluginTable.settled}. */
+  /** Modules read since the last {@link PluginTable.settled}, by digest. */
   readonly modules = new Map<string, ModuleBytes>()
   /** The number of plug-ins of the configuration, which decides whether many are loaded on their first calls. */
   expected: number

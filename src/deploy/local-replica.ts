@@ -227,7 +227,7 @@ class PooledReplica implements LocalReplica {
     await opened?.app.close()
   }
 
-  /** Without a free descriptor it cannot be read, and is as it was. */
+  /** Returns the last size if there is no free descriptor to read it. */
   #readMemory(): number {
     try {
       this.#memoryBytes = memoryUsage.rss()

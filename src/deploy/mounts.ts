@@ -11,9 +11,9 @@ import { isUrl, nameOfPlace, sourceName } from '../plugin/source/url.ts'
 export interface Mount {
   /** Path or URL. */
   readonly source: string
-  /** In Fastify's route syntax, without a trailing slash: empty for the root. */
+  /** The path in Fastify's route syntax, without a trailing slash: empty for the root. */
   readonly path: string
-  /** Its name in a route. A function with this name is also served at `path`. */
+  /** The plug-in's name in a route. A function with this name is also served at `path`. */
   readonly name: string
   /** The name of the plug-in. */
   readonly plugin: string

@@ -154,7 +154,7 @@ export function together(failures: readonly unknown[]): unknown {
   return failures.every((failure) => planMessage(failure) === list) ? failures[0] : new CheckFailedError(list)
 }
 
-/** Their messages without duplicates. @throws errors without a code, which are bugs. */
+/** Lists the messages of failures without duplicates. @throws errors without a code, which are bugs. */
 export function listOf(failures: readonly unknown[]): string {
   return [...new Set(failures.map(planMessage))].join('\n')
 }

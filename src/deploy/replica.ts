@@ -45,7 +45,7 @@ export interface ServedState {
 
 /** The result of a preparation. */
 export interface PreparedRoutes {
-  /** They have the order of the state. */
+  /** The routes in the order of the state. */
   readonly routes: readonly ServedRoute[]
   /** The number of plug-ins that kept their instances. */
   readonly kept: number

@@ -44,7 +44,7 @@ import { loadOptions, type PluginTable } from './loader.ts'
 /** The routes to serve with everything loaded. Nothing is open yet. */
 export interface Resolved {
   readonly options: CheckedServerOptions & CheckedLoadOptions & { readonly routes: VersionedRoute[] }
-  /** In the order of the options' routes. */
+  /** The routes in the order of the options. */
   readonly routes: readonly ResolvedTarget[]
   /** The edits in effect. */
   readonly edits: Edits
@@ -166,7 +166,7 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
   )
 }
 
-/** By value: what was read again is another object. */
+/** Compares values: what was read again is another object. */
 function isSameRoute(one: ResolvedTarget, other: ResolvedTarget): boolean {
   const { plugin: _, origins: _lines, next, ...rest } = one.options
   const { plugin: _other, origins: _otherLines, next: otherNext, ...otherRest } = other.options

@@ -97,7 +97,7 @@ export class Resolver {
     void this.#forgetUnused(state)
   }
 
-  /** Until the next state is live: then its plug-ins count. */
+  /** Forgets plug-ins that the state does not use. Once another state is live, its plug-ins count. */
   async #forgetUnused(live: ResolvedState): Promise<void> {
     const used = await usedBy(live)
     await this.#plugins.removeUnless((digest) => used.has(digest) || this.#now !== live)

@@ -12,7 +12,7 @@ import { parseState, renderState } from './state-json.ts'
 
 /** Storage of edits. */
 export interface EditStore {
-  /** Its location, for messages. */
+  /** The location, for messages. */
   readonly place: string
   readonly modules: ModuleStore
   /** @throws {@link StateInvalidError}, {@link StateUntrustedError} */

@@ -12,7 +12,7 @@ const TURN_MS = 1
  * run all calls of a slow guest that have arrived, one after the other.
  */
 export class FairTurns {
-  /** In the order in which they run. */
+  /** Waiting calls in the order in which they run. */
   readonly #waiting: (() => void)[] = []
   readonly #turnMs: number
   #isPlanned = false

@@ -24,7 +24,7 @@ export interface LazyOptions {
   readonly awake: AwakeEngines
 }
 
-/** After a failed opening, calls fail for this time with the same error, in ms. It doubles with each failure in a row. */
+/** How long calls fail with the same error after a failed opening, in ms. It doubles with each failure in a row. */
 const RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
 

@@ -11,7 +11,7 @@ export const Slot = {
   running: 1,
   /** The number of the run that may continue in a promise job before the event loop turns; 0: none. */
   turn: 2,
-  /** Not 0: the thread has to end. */
+  /** Other than 0 if the thread has to end. */
   end: 3,
 } as const
 
@@ -30,7 +30,7 @@ export interface NamedGuest {
 
 /** A guest that may not return. */
 export interface NumberedGuest extends NamedGuest {
-  /** Above 0. Its start and its calls have numbers of their own: see {@link startOf} and {@link callOf}. */
+  /** At least 1. Start and calls have numbers of their own: see {@link startOf} and {@link callOf}. */
   readonly number: number
 }
 
@@ -52,7 +52,7 @@ export interface WatchedParent {
   readonly limitMs: number
 }
 
-/** To the thread: start or stop watching a guest, or watch the parent. */
+/** A message to the thread: start or stop watching a guest, or watch the parent. */
 export type WatchdogMessage =
   | { readonly watch: NumberedGuest }
   | { readonly forget: number }

@@ -103,7 +103,7 @@ function lookAtParent(sinceLastMs: number): LastLine | undefined {
   return { code, msg: message }
 }
 
-/** Not `writeSync`, which would wait forever for a reader that has stopped. */
+/** Avoids `writeSync`, which would wait forever for a reader that has stopped. */
 function endProcess(line: LastLine): void {
   const entry = { level: 'fatal', time: new Date().toISOString(), ...line }
   write(STDERR, isatty(STDERR) ? renderLine(entry) : `${JSON.stringify(entry)}\n`, killProcess)

@@ -24,7 +24,7 @@ export interface StallWatch {
   beginStart(): void
   /** A call of the function begins. */
   beginCall(): void
-  /** It returned or waits. */
+  /** The run has returned, or waits. */
   end(): void
   /** Waiting code may continue before the event loop turns: watches until then. */
   watchTurn(): void
@@ -217,7 +217,6 @@ function startThread(state: Int32Array): Worker {
 class GuestWatch implements StallWatch {
   readonly #watchdog: Watchdog
   readonly #state: Int32Array
-  /** Its number. */
   readonly #guest: number
   readonly #runsAtStart: boolean
   /** The enclosing run: a host function may call another guest. */

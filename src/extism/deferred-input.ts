@@ -5,7 +5,7 @@ import { DEFERRED_INPUT_WASM } from './deferred-input-wasm.ts'
  * it. If nothing changes it, and the output names all of it, then its buffer is the output's, as in the SDK.
  */
 export class DeferredInput {
-  /** They stand in for those of the kernel with the same names. */
+  /** Replacements for the kernel's exports of the same names. */
   readonly exports: WebAssembly.Exports
   readonly #defer: CallableFunction
   readonly #reset: CallableFunction

@@ -191,7 +191,7 @@ export class GuestContext {
     }
   }
 
-  /** Those of Extism's functions that use variables. @hidden */
+  /** Extism's functions that use variables. @hidden */
   static variablesOf(context: GuestContext): Readonly<Record<string, ImportedFunction>> {
     return {
       var_get: (_context, name: bigint) => context.#varGet(name),

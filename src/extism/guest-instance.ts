@@ -187,7 +187,7 @@ interface LinkTarget {
 
 /** The modules of a plug-in, linked and started. */
 interface LinkedModules {
-  /** Of the main module. */
+  /** The instance of the main module. */
   readonly instance: WebAssembly.Instance
   /** One for each module that imports it. */
   readonly wasis: readonly Wasi[]

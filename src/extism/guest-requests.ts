@@ -33,7 +33,7 @@ export function requestFunctions(options: GuestOptions): Readonly<Record<string,
     return context.store(await readResponseBytes(response, memory.maxHttpResponseBytes))
   }
 
-  /** Each redirect must lead to an allowed host, as the first request. */
+  /** Follows redirects, each of which must lead to an allowed host, like the first request. */
   function follow(first: OutgoingRequest): Promise<Response> {
     return followRedirects(first, {
       send({ url, ...init }) {
@@ -120,7 +120,7 @@ function replaceAt(text: string, { 0: found, index }: RegExpExecArray, by: strin
   return text.slice(0, index) + by + text.slice(index + found.length)
 }
 
-/** As in shells, a wildcard at the start matches no dot. */
+/** Matches like a shell: a wildcard at the start matches no dot. */
 function globMatcher(pattern: string): (hostname: string) => boolean {
   const isNegated = pattern.startsWith('!')
   const source = pattern.slice(isNegated ? 1 : 0).replace(/\*+|\?|\[!?[^\]]+\]|./gsu, (part) => {

@@ -49,7 +49,7 @@ export class KernelBlocks {
     this.forgetTaken()
   }
 
-  /** After a reset by another thread. */
+  /** Forgets taken blocks after a reset by another thread. */
   forgetTaken(): void {
     this.#taken.clear()
     this.#takenBytes = 0
@@ -266,7 +266,7 @@ const FIRST_OFFSET = 1_024
 /** The entry of a freed block that is in no list of the kernel. */
 const FREED = 0x8000_0000
 
-/** To keep more blocks that were taken from a guest protects no PDK that is known. */
+/** Limit of kept blocks that were taken from a guest. No known PDK is protected by more. */
 const MAX_TAKEN_BYTES = 65_536
 
 /** The output's offset until the guest sets an output. An empty output may have the offset 0. */
@@ -279,7 +279,7 @@ const KERNEL_PAGES = 49_152
 
 const ROOT_BYTES = 64
 
-/** To copy a smaller input costs less than to defer it. */
+/** Copying a smaller input costs less than deferring it. */
 const MIN_DEFERRED_BYTES = 4_096
 
 /** The bytes, alone in an `ArrayBuffer`. Copies parts of buffers, and memory that is shared or can be resized. */

@@ -175,7 +175,7 @@ async function loadBytes(item: LooseItem, index: number, fetch: Fetch): Promise<
   throw new Error(`Unrecognized wasm item at index ${index}. Keys include: "${keys}"`)
 }
 
-/** In JSON, bytes are Base64. */
+/** Decodes Base64, which stands for bytes in JSON. */
 function toBytes(data: unknown): Uint8Array<ArrayBuffer> {
   if (typeof data === 'string') return new Uint8Array(Buffer.from(data, 'base64'))
   if (ArrayBuffer.isView(data))

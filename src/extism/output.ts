@@ -52,7 +52,7 @@ export class PluginOutput extends DataView<ArrayBuffer> {
     return utf8.decode(this)
   }
 
-  /** The same as `text`. */
+  /** Same as `text`. */
   string(): string {
     return this.text()
   }

@@ -96,7 +96,7 @@ function isBlockContext(context: CallContext): context is BlockContext {
 export interface Block extends Omit<DataView<ArrayBuffer>, `set${string}` | typeof Symbol.toStringTag> {
   /** Decodes it as UTF-8; invalid bytes become U+FFFD. */
   text(): string
-  /** The same as `text`. */
+  /** Same as `text`. */
   string(): string
   /** @throws SyntaxError if it is not JSON. */
   json(): unknown

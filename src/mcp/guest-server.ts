@@ -13,7 +13,7 @@ export interface GuestServer {
 
   has(feature: 'resources' | 'prompts' | 'completions'): boolean
 
-  /** Its tools. None if the guest fails. */
+  /** The tools of the guest. None if it fails. */
   tools(exchange: Exchange): Promise<readonly Tool[]>
 
   /** The entries of a list. None if the guest fails, or has no such list. */

@@ -255,7 +255,7 @@ function contextOf({ id, text }: Exchange): string {
   ])
 }
 
-/** Of `ref/prompt`, the plug-in gets `prompt`. */
+/** Removes the prefix: for `ref/prompt`, the plug-in gets `prompt`. */
 function withoutPrefix(ref: unknown): unknown {
   if (!isObject(ref) || typeof ref.type !== 'string') return ref
   return { ...ref, type: ref.type.replace(/^ref\//, '') }

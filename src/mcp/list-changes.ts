@@ -19,7 +19,7 @@ export type ListVersions = Readonly<Record<ChangingList, string>>
 /** A list whose changes clients can wait for. */
 export type ChangingList = keyof typeof LISTS
 
-/** By list: the member of the filter, and the notification. */
+/** The member of the filter and the notification, by list. */
 const LISTS = {
   tools: { member: 'toolsListChanged', notification: 'notifications/tools/list_changed' },
   prompts: { member: 'promptsListChanged', notification: 'notifications/prompts/list_changed' },
@@ -41,7 +41,7 @@ const HEARTBEAT_MS = 15_000
 interface ListenRequest {
   readonly id: RequestId
   readonly params: Members
-  /** Its streams are counted together. */
+  /** The client whose streams are counted together. */
   readonly client: Client
   /** Lists that the server has. */
   readonly lists: ReadonlySet<ChangingList>

@@ -70,7 +70,7 @@ const textContents = object({ ...contents, text })
 const blobContents = object({ ...contents, blob: base64 })
 const resourceContents: Shape = (value) => textContents(value) || blobContents(value)
 
-/** By their `type`. */
+/** Shapes of content by `type`. */
 const CONTENT: Readonly<Record<string, Shape>> = {
   text: object({ text, ...annotated }),
   image: object({ data: base64, mimeType: text, ...annotated }),
@@ -87,7 +87,7 @@ const content: Shape = (value) =>
 
 /** Parts that {@link read} knows. */
 export const SHAPES = {
-  /** Of an object. */
+  /** A schema of an object. */
   schema: object({
     'properties?': mapOf((value) => isObject(value) || flag(value)),
     'required?': listOf(text),

@@ -86,7 +86,7 @@ export class ToolBox {
     return (await this.#all(exchange)).find((tool) => tool.name === name)
   }
 
-  /** Of several tools with the same name, the first one counts, and the log names the others once. */
+  /** Lists all tools. If several have the same name, the first one counts, and the log names the others once. */
   async #all(exchange: Exchange): Promise<readonly Tool[]> {
     const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
     const all = new Map(this.#byName)

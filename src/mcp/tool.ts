@@ -16,7 +16,7 @@ import { failedResult, resultOf, type ToolResult } from './tool-result.ts'
 /** A tool of the MCP endpoint. */
 export interface Tool {
   readonly name: string
-  /** Its entry in `tools/list`. */
+  /** The entry in `tools/list`. */
   readonly listed: Members
   /** Arguments that clients repeat in headers. */
   readonly headers: readonly ParameterHeader[]

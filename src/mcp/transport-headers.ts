@@ -6,7 +6,7 @@ export type RequestHeaders = Pick<IncomingHttpHeaders, string> | undefined
 
 const BRIDGE_HEADER = 'wasm-serve-bridge'
 
-/** Other clients do not know it: their headers must match. */
+/** A secret of this process. Headers of clients that do not know it must match. */
 const BRIDGE_SECRET = randomUUID()
 
 /** The header of messages that this process passes on from standard input, where messages have no headers. */

@@ -57,7 +57,6 @@ export class BlockStack {
   #bases = new Int32Array(FIRST_BLOCKS)
   #params = new Int32Array(FIRST_BLOCKS)
   #results = new Int32Array(FIRST_BLOCKS)
-  /** Its start. */
   #starts = new Int32Array(FIRST_BLOCKS)
   /** Number of local sets before it. */
   #setsBefore = new Int32Array(FIRST_BLOCKS)

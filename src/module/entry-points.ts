@@ -149,7 +149,7 @@ function describeExport({ params, results }: Signature): string {
   return `(${params.join(', ')}) -> (${results.join(', ')})`
 }
 
-/** At most a dozen names: the message is for people. */
+/** Lists at most a dozen names, because the message is for people. */
 function listNames(names: readonly string[]): string {
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown

@@ -36,7 +36,7 @@ interface BodyFigures {
   readonly callValues: number
   /** Values that differ where branches meet, counted per branch. */
   readonly joins: number
-  /** The same for branches back to the start of a loop. */
+  /** Values that differ where branches meet at the start of a loop, counted per branch. */
   readonly loopJoins: number
   /** All locals and the stack, summed over all instructions. */
   readonly walk: number

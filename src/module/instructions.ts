@@ -62,7 +62,7 @@ const PREFIXES: Readonly<Record<number, { readonly base: number; readonly count:
   254: { base: 0x500, count: 0x100 },
 }
 
-/** From this opcode on, the number of an operation follows. */
+/** Opcodes from this one on are followed by the number of an operation. */
 export const FIRST_PREFIX = 0xfb
 
 /** @returns the code of an operation; 0xff, an unknown opcode, if there is none. */

@@ -37,12 +37,12 @@ export const MODULE_LIMITS = {
   memories: { limit: 8, seen: 1, what: 'memories' },
   tags: { limit: 100, seen: 2, what: 'exception tags' },
   globals: { limit: 125_000, seen: 31_003, what: 'globals' },
-  /** Also the limit of V8 up to Node.js 22. */
+  /** V8 up to Node.js 22 has the same limit. */
   exports: { limit: 100_000, seen: 75_111, what: 'exports' },
   elementSegments: { limit: 10_000, seen: 3, what: 'element segments' },
   /** Equal to the limit on entries of tables. */
   elements: { limit: 1_000_000, seen: 246_781, what: 'elements' },
-  /** Also V8's limit. Go splits its data into many segments. */
+  /** V8 has the same limit. Go splits its data into many segments. */
   dataSegments: { limit: 100_000, seen: 98_450, what: 'data segments' },
   customSections: { limit: 1_000, seen: 12, what: 'custom sections' },
   nameBytes: { limit: 33_554_432, seen: 7_163_589, what: 'bytes in names of imports and exports' },
@@ -93,7 +93,7 @@ export const MODULE_LIMITS = {
   callValues: { limit: 1_500_000, seen: 1_024_378, what: 'values handed to and from calls' },
   /** Locals that may differ where branches meet, counted per branch. V8 optimises for 2.6 s. */
   joins: { limit: 10_000_000, seen: 2_389_834, what: 'values that branches bring to the ends of blocks' },
-  /** The same at the start of a loop. Node.js 20 optimises for 0.6 s. */
+  /** Locals that may differ where branches meet at the start of a loop. Node.js 20 optimises for 0.6 s. */
   loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches bring to the starts of loops' },
   /** V8 reads an inner loop once per enclosing loop. It optimises for 0.2 s. */
   loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of loops in one another' },

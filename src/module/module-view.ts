@@ -45,7 +45,7 @@ export interface ImportedItem {
 export interface ExportedItem {
   readonly name: string
   readonly kind: ItemKind
-  /** For a function in a partial list: its position among all exports of the module. */
+  /** The position of a function among all exports of the module, if the list is partial. */
   readonly place?: number
 }
 

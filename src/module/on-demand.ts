@@ -62,7 +62,7 @@ export function makeOnDemand(
   return withContents(view, form)
 }
 
-/** Each memory by one name, and by its WASI name; no reserved names. */
+/** Keeps each memory under one name, and under its WASI name; no reserved names. */
 function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {

@@ -6,7 +6,7 @@ import { ACTION, CODE, DO, range } from './instructions.ts'
  * `node scripts/compile-cost.mjs` does so again.
  */
 
-/** For each code: one instruction, with those that get its operands. The default is that of arithmetic. */
+/** The cost of each instruction, with those that get its operands, by code. The default is that of arithmetic. */
 export const OPTIMISING_BYTES: Readonly<Uint16Array> = new Uint16Array(ACTION.length).fill(600)
 
 /** What is not counted by instruction. */
@@ -15,7 +15,7 @@ export const OPTIMISING = {
   imported: 2_500,
   /** A parameter or result of a call. */
   callValue: 150,
-  /** One that is handed in memory: a call has more than {@link registers}. */
+  /** A parameter or result in memory: a call has more than {@link registers}. */
   stackValue: 600,
   registers: 12,
   /** A target of a `br_table`. */
@@ -30,7 +30,7 @@ export const OPTIMISING = {
   thrown: 220,
   /** Node.js 20, for the square of the number of branches to a loop. */
   backBranches: 40,
-  /** For the square of the number of `catch` of one `try`. */
+  /** A factor for the square of the number of `catch` of one `try`. */
   handlers: 50,
   /**
    * Node.js 24, for the square of the number of conditions, one after another, that are values which branches bring: it

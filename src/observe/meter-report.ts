@@ -11,9 +11,9 @@ import {
 /** The counts of one version on one route since the start of its process, as data. */
 export interface MeterReport {
   readonly labels: MeterLabels
-  /** Of outcomes, outbound requests, store operations, streams and WebSockets, and those of the histograms. */
+  /** Counts of outcomes, outbound requests, store operations, streams, WebSockets, and of the histograms. */
   readonly counts: readonly Float64Array[]
-  /** Those of the histograms, in milliseconds. */
+  /** Sums of the histograms, in milliseconds. */
   readonly sums: readonly number[]
   readonly stats: EngineStats
   readonly isOpen: boolean

@@ -43,7 +43,7 @@ export interface StatsSource {
 /** The metrics of a version, or of several together. */
 export interface MeterView extends Omit<Figures, 'add'> {
   readonly labels: MeterLabels
-  /** Of open engines, plus the counters of closed ones. */
+  /** Statistics of open engines, plus the counters of closed ones. */
   readonly stats: EngineStats
   readonly isOpen: boolean
 }
@@ -55,14 +55,14 @@ export class Meters {
   /** The figures of a version that was not called. */
   readonly nothing = new Figures()
   readonly #meters = new Map<string, RouteMeter>()
-  /** Those without an engine, in the order in which they left. */
+  /** Meters without an engine, in the order in which their engines were closed. */
   readonly #past = new Map<string, RouteMeter>()
   readonly #figuresOfOthers = new Figures()
   #pastOfOthers = NO_STATS
   #own = 0
   #hasOthers = false
 
-  /** In order of creation; those without labels of their own together at the end. */
+  /** Meters in order of creation; those without labels of their own together at the end. */
   get all(): readonly MeterView[] {
     const all = [...this.#meters.values()]
     if (!this.#hasOthers && all.length <= MAX_OWN) return all
@@ -353,7 +353,7 @@ type SocketCount = (typeof SOCKET_COUNTS)[number]
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
 class Counts<Name extends string> {
   readonly names: readonly Name[]
-  /** In the order of the names. */
+  /** Counts in the order of the names. */
   readonly values: Float64Array
   readonly #places: ReadonlyMap<string, number>
 

@@ -84,7 +84,7 @@ export function isFailure(outcome: Outcome): boolean {
 
 /** How long a call waited and ran, in milliseconds. */
 export interface CallTimes {
-  /** Until the guest started; for a call in a thread, including the transfer there and back. undefined if unknown. */
+  /** Time until the guest started, including the transfer to and from a thread. undefined if unknown. */
   readonly queueMs: number | undefined
   /** undefined if the guest never started, or its time is unknown. */
   readonly guestMs: number | undefined

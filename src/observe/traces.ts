@@ -48,7 +48,7 @@ export async function openTracing(): Promise<Tracing> {
   const tracer = api.trace.getTracer('wasm-serve')
   const rpcMetadata = api.createContextKey(RPC_METADATA)
 
-  /** Of an HTTP instrumentation, if the process has one; else of the client. */
+  /** The context of an HTTP instrumentation, if the process has one; otherwise that of the client. */
   const parentOf = ({ headers }: FastifyRequest): Context => {
     const active = api.context.active()
     return api.trace.getSpan(active) ? active : api.propagation.extract(active, headers)

@@ -206,7 +206,7 @@ function routeConflictProblems(values: ConfigMap): FileProblem[] {
   })
 }
 
-/** Its values may be anything: other checks cover them. */
+/** The place of a route. Its values are unchecked: other checks cover them. */
 function routePlaceOf(route: ConfigMap): RoutePlace {
   const { url = '/', host, method, contract } = toData(route) as Record<string, unknown>
   return {

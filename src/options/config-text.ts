@@ -204,7 +204,7 @@ function insides(token: CST.Token): CST.Token[] {
   return token.items.flatMap(({ key, value }) => [key, value].filter((inside) => inside != null))
 }
 
-/** Within a YAML map, the braces of a variable would begin a map. */
+/** A hint about missing quotes: within a YAML map, the braces of a variable would begin a map. */
 function hintFor(text: string, offset: number): string {
   const [line = ''] = text.slice(text.lastIndexOf('\n', offset - 1) + 1).split('\n', 1)
   const inside = line.slice(line.search(/[{[,]|$/) + 1)

@@ -8,7 +8,7 @@ import { type Schema, schemasOf } from './schema.ts'
 
 /** A flag of the command line. Its name, kind and description come from the option's schema. */
 export interface Flag {
-  /** As written after `--`. */
+  /** The name after `--`. */
   readonly name: string
   /** The environment variable for the same option. */
   readonly variable: string

@@ -137,7 +137,7 @@ function checkWith<Options>(schema: object, options: unknown): Options {
 /** Contracts whose guests can be called with the arguments of a tool. */
 const TOOL_CONTRACTS: readonly unknown[] = ['raw', 'hyper-mcp']
 
-/** From here on `mcp` and `tool` are there only where they are enabled. */
+/** Deletes `mcp` and `tool` where they are not enabled. */
 function settleTools(options: Partial<CheckedWasmServeOptions>): void {
   if (options.mcp?.enabled === false) delete options.mcp
   for (const route of options.routes ?? []) {

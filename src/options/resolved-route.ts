@@ -86,7 +86,7 @@ export function resolveRoute(
   }
 }
 
-/** As in Extism's JavaScript SDK a manifest's `max_pages` limits the blocks too, beside the guest's own memory. */
+/** Limits the guest's memory and the blocks. As in Extism's JavaScript SDK, a manifest's `max_pages` limits both. */
 function resolveMemory(
   options: CheckedRouteOptions,
   settings: ManifestSettings | undefined,
@@ -110,7 +110,7 @@ export type LoadedBy = Pick<CheckedRouteOptions, LoadOption>
 /** Number of pages in a 32-bit address space. */
 const MAX_PAGES = 65_536
 
-/** For a plug-in without a route: the memory limit depends on later routes. */
+/** Loading options for a plug-in without a route: the memory limit depends on later routes. */
 export const ANY_ROUTE: LoadedBy = {
   memoryMax: MAX_PAGES,
   isolation: 'reuse',

@@ -13,7 +13,7 @@ export interface Schema {
   readonly description?: string
   readonly default?: unknown
   readonly properties?: Readonly<Record<string, Schema>>
-  /** One pattern, for all keys. */
+  /** At most one pattern, for all keys. */
   readonly patternProperties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: boolean | Schema
   readonly items?: Schema

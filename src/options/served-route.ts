@@ -24,7 +24,7 @@ export interface ServedRoute {
   readonly workers: number
   /** Reason for its threads; undefined if it has none. */
   readonly engineReason: string | undefined
-  /** Its current problem as text; undefined if there is none. */
+  /** The current problem as text; undefined if there is none. */
   readonly trouble: string | undefined
   readonly runtime: string
   /** Whether its guests stream: they read bodies and write answers piece by piece. Default: false. */

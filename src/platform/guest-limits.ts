@@ -34,8 +34,8 @@ export const GUEST_LIMITS = {
   httpHeaders: 256,
   /** Characters of its URL. */
   httpUrl: 16_384,
-  /** Such requests of a call that are streamed at the same time. */
+  /** Streamed requests of a call at the same time. */
   httpStreams: 16,
-  /** Such requests of a call in total: each takes time of the event loop. */
+  /** Streamed requests of a call in total: each takes time of the event loop. */
   httpStreamsTotal: 1_024,
 } as const

@@ -49,7 +49,7 @@ export function parseObject(bytes: Uint8Array | undefined): JsonObject | undefin
   return 'value' in parsed && isObject(parsed.value) ? parsed.value : undefined
 }
 
-/** The same for a text whose objects must not have a key twice: parsers disagree about which of the values counts. */
+/** Parses JSON and refuses duplicate keys: parsers disagree about which of the values counts. */
 export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
   const parsed = parseJson(text)
   if ('mistake' in parsed || !hasKeyTwice(parsed.value, text)) return parsed

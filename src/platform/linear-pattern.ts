@@ -8,7 +8,6 @@ interface LinearPattern {
    * @throws RangeError if lookaheads, which may look at the whole text from each place, take too many steps.
    */
   test(text: string): boolean
-  /** Its source. */
   toString(): string
 }
 
@@ -44,7 +43,7 @@ class Program {
   /** The position at which each step was reached last. */
   readonly #reached: Int32Array
 
-  /** Of all programs of a pattern. */
+  /** The remaining number of instructions, shared by all programs of a pattern. */
   readonly #size: Left
 
   constructor(part: Part, size: Left = { left: MAX_STEPS }) {

@@ -231,7 +231,7 @@ export function bytesTaken({ _handle }: Socket & { readonly _handle?: StreamHand
 interface StreamHandle {
   readonly bytesWritten: number
   readonly writeQueueSize: number
-  /** Of TLS: the connection below. */
+  /** The connection below TLS. */
   readonly _parent?: StreamHandle
   readStart(): void
 }

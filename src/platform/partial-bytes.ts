@@ -83,5 +83,5 @@ export class PartialBytes {
   }
 }
 
-/** Those of all servers: a process has one memory. */
+/** Partial bytes of all servers: a process has one memory. */
 export const processPartials = new PartialBytes()

@@ -14,7 +14,7 @@ export const MAX_STUCK_THREADS = 4
 /** How long a thread may take to end before it counts as stuck. Those that can be ended take some milliseconds. */
 const WRITE_OFF_MS = 2_000
 
-/** On a busy machine it may take so many times as long: time in which threads had no core does not count. */
+/** The factor by which a busy machine may extend the limit: time in which threads had no core does not count. */
 const MAX_EXTENSION = 5
 
 /** Shorter waits for a core than this part of the limit are no lack of cores. */
@@ -190,7 +190,7 @@ export class StartGate {
   readonly owner: ThreadLabel
   /** Called when the gate opens, shuts, or begins or ends to refuse. */
   readonly onChange: () => void
-  /** Its owner starts no more threads. */
+  /** Call it when the owner starts no more threads. */
   readonly close: () => void
   readonly #max: number
   #stuck = 0
@@ -219,7 +219,7 @@ export class StartGate {
     return this.#isStuck ? new ThreadsStuckError(this.#stuck) : undefined
   }
 
-  /** For the register. @returns whether it has changed. */
+  /** Called by the register. @returns whether the gate has changed. */
   count(ending: number, stuck: number): boolean {
     const [wasShut, wasStuck] = [this.#isShut, this.#isStuck]
     this.#stuck = stuck

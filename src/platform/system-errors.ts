@@ -21,7 +21,7 @@ export function fileProblem(error: unknown): string {
   }
 }
 
-/** With a lower limit of open files the command cannot load its own modules. */
+/** The command cannot load its own modules with a lower limit of open files. */
 const MIN_OPEN_FILES = 64
 
 const LIMIT_CODES = /\b(EMFILE|ENFILE|ENOSPC|EDQUOT|ENOMEM|EAGAIN)\b/

@@ -103,7 +103,7 @@ export function printable(text: string): string {
   return text.replace(CONTROLS, escapeAll)
 }
 
-/** The same for a line of JSON, where other characters than these are escaped already. Its value stays. */
+/** Makes a line of JSON printable without changing its value. JSON has escaped the other control characters already. */
 export function printableJson(line: string): string {
   return line.replace(CONTROLS_IN_JSON, escapeAll)
 }

@@ -9,7 +9,7 @@ const MAX_LINKS = 40
 /** Permission to write for the group and for others; an access list shows as that of the group. */
 const WRITABLE_BY_OTHERS = 0o022
 
-/** In a folder with this bit, users can replace only their own files. */
+/** The bit of a folder in which users can replace only their own files. */
 const STICKY = 0o1000
 
 /**

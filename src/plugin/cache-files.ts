@@ -20,9 +20,9 @@ export interface CacheFile {
    * Node's compile cache of this program; `leftover`: of a write that did not end.
    */
   readonly kind: keyof typeof CACHE_PARTS | 'module' | 'bytecode' | 'leftover'
-  /** Of a tag its reference, else the name of the file, which for content and evidence is a digest. */
+  /** The reference of a tag, else the name of the file, which for content and evidence is a digest. */
   readonly name: string
-  /** Of a tag: the digest it had. */
+  /** The digest to which a tag pointed. */
   readonly digest?: string
   readonly path: string
   readonly bytes: number

@@ -110,7 +110,7 @@ interface KnownModule {
   readonly merge?: MergeResult | undefined
 }
 
-/** Of all modules that this process has compiled. */
+/** The types of all modules that this process has compiled. */
 const typeBudget = new TypeBudget()
 
 /** Modules being loaded, by the same key. */
@@ -253,7 +253,7 @@ async function loadNow(
   return isHere ? loadHere(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
 }
 
-/** Its code is loaded on demand: a start with modules that were kept does not need it. */
+/** Imports `load-module.ts` on demand: a start with kept modules does not need it. */
 async function loadHere(bytes: Uint8Array, job: ModuleJob, admit: Admit | undefined): Promise<LoadedModule> {
   const { loadModule } = await import('./load-module.ts')
   const loaded = await loadModule(bytes, job, admit)

@@ -26,13 +26,13 @@ import { sha256, sha256InSlices } from './source/digest.ts'
 /** Reading smaller ones again takes about as long as reading what was kept. */
 const LEAST_BYTES = 16_384
 
-/** Of what is kept of one module. */
+/** Maximum bytes that are kept of one module. */
 const MAX_BYTES = 16_777_216
 
 /** What is kept is in as many folders. Each has its share of the limit. */
 const FOLDERS = 16
 
-/** Of all files in one of the folders; 512 MiB in all of them. Beyond that the least recently used ones are removed. */
+/** Maximum bytes of one folder, 512 MiB in all. Beyond that the least recently used files are removed. */
 const MAX_FOLDER_BYTES = 33_554_432
 
 /** What is kept of a module. */

@@ -14,7 +14,7 @@ import type { ModuleFacts } from './module-facts.ts'
 
 /** What to produce from a module's bytes. */
 export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
-  /** Its name in messages. */
+  /** The name in messages. */
   readonly name: string
   /** Maximum memory of an instance, in pages of 64 KiB. */
   readonly memoryMax: number
@@ -71,7 +71,7 @@ export interface RenewableForm extends Omit<RenewableModule, 'module'> {
   readonly bytes: Uint8Array
 }
 
-/** The same module with other exports, with which the host can restore the initial state of an instance. */
+/** A variant of a module with other exports, with which the host can restore the initial state of an instance. */
 export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
   readonly module: WebAssembly.Module
 }

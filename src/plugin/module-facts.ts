@@ -6,7 +6,7 @@ export interface ModuleFacts {
   readonly imports: readonly ImportedItem[]
   readonly exports: readonly ExportedItem[]
   readonly functions: readonly FunctionExport[]
-  /** Its defined memories; it may import others. */
+  /** Defined memories; the module may import others. */
   readonly memories: readonly MemoryFacts[]
   readonly customSections: readonly CustomSectionFacts[]
   /** Whether it has a start section. */

@@ -47,19 +47,19 @@ export interface Plugin {
   readonly renewable?: RenewableModule | undefined
   /** Whether the kernel is merged into the main module; undefined if that was not requested. */
   readonly merge?: MergeResult | undefined
-  /** Of the main module. */
+  /** Imports of the main module. */
   readonly imports: ModuleFacts['imports']
-  /** Of the main module. */
+  /** Exports of the main module. */
   readonly exports: ModuleFacts['exports']
   /** The modules that it, and they, import from by these names. */
   readonly linked: readonly LinkedModule[]
   /** What the main module exports as a function. */
   readonly functions: ModuleFacts['functions']
-  /** Of the main module. */
+  /** Memories of the main module. */
   readonly memories: ModuleFacts['memories']
-  /** Of the main module. */
+  /** Custom sections of the main module. */
   readonly customSections: ModuleFacts['customSections']
-  /** Of the main module. */
+  /** Whether the main module has a start function. */
   readonly hasStart: boolean
   /** Run-time settings of its manifest; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
@@ -87,7 +87,7 @@ export interface CompiledPlugin extends Plugin {
 export interface UncompiledModule {
   /** `main`, or the name by which the others import from it. */
   readonly name: string
-  /** Its name in messages. */
+  /** The name in messages. */
   readonly label: string
   readonly bytes: Uint8Array
   /** Whether to create its renewable variant, if possible. */

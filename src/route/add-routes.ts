@@ -112,7 +112,7 @@ export async function addRoutes(
 /** What {@link addRoutes} has added. */
 interface AddedRoutes {
   readonly routes: readonly ServedRoute[]
-  /** Those that are tools. */
+  /** Routes that are tools. */
   readonly callables: readonly CallableRoute[]
   /** The connections of each route with the contract `websocket`. */
   readonly sockets: readonly RouteSockets[]

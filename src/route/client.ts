@@ -9,7 +9,7 @@ export interface Client {
   readonly kind: 'token' | 'key' | 'address'
   /** Unique among its kind, and short. */
   readonly id: string
-  /** For the log: a digest of the key, or the subject of the token. */
+  /** A digest of the key, or the subject of the token, for the log. */
   readonly name: string | undefined
   /** The issuer of the token. */
   readonly issuer: string | undefined

@@ -25,7 +25,7 @@ export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = 
 /** A turn with fewer calls than this is quiet: waiting for its end costs 1 us per call without benefit. */
 export const MIN_BATCH = 3
 
-/** After this many consecutive quiet turns, calls run immediately instead of at the end of their turn. */
+/** The number of consecutive quiet turns after which calls run immediately instead of at the end of their turn. */
 const QUIET_TURNS_BEFORE_BYPASS = 16
 
 /** The number of calls that run immediately before turns are counted again. */

@@ -70,7 +70,7 @@ export function failCall(error: Error): void {
 
 const failedCalls = new WeakSet<Error>()
 
-/** Other errors have the status and the message of a user's hook or contract, or of a library. */
+/** Classifies other errors, which have the status and the message of a user's hook or contract, or of a library. */
 function classify(
   error: FastifyError,
   Refused = failedCalls.has(error) ? CallRefusedError : RequestRefusedError,

@@ -70,7 +70,7 @@ export interface OpenVersions {
 /** The routes of an app. */
 interface OpenRoutes {
   readonly pool: RoutePool
-  /** In the order of the options. */
+  /** Routes in the order of the options. */
   readonly routes: readonly OpenVersions[]
   /** The number of plug-ins reused from the pool with their instances. */
   readonly kept: number
@@ -228,7 +228,7 @@ interface VersionToOpen {
   readonly version: VersionedRoute['plugin']
   /** Whether it is not the second of two that share the calls. */
   readonly isLive: boolean
-  /** Of the route. */
+  /** The index of the route. */
   readonly index: number
 }
 

@@ -100,7 +100,7 @@ export class RoutePool {
 export interface RouteHandler {
   readonly config: ServedRoute
   readonly handler: RouteHandlerMethod
-  /** Its connections, with the contract `websocket`. */
+  /** The connections of a route with the contract `websocket`. */
   readonly sockets?: RouteSockets | undefined
 }
 
@@ -112,11 +112,11 @@ interface KnownHandler {
 
 /** What instances are opened for. */
 export interface RouteUse {
-  /** As given to the app: the same object as long as nothing about the route changes. */
+  /** The route as given to the app: the same object as long as nothing about the route changes. */
   readonly given: object
   readonly options: CheckedRouteOptions
   readonly plugin: Plugin
-  /** With the prefix of the app. */
+  /** The URL with the prefix of the app. */
   readonly url: string
   readonly stallMs: number
 }
@@ -198,6 +198,6 @@ export interface Lease {
   wasSmoked(options: CheckedRouteOptions): boolean
   /** Records a passed smoke request. */
   smoked(options: CheckedRouteOptions): void
-  /** After the last release, the instances close when their calls have ended. */
+  /** Gives back the lease. After the last release, the instances close when their calls have ended. */
   giveBack(): Promise<void>
 }

@@ -13,7 +13,7 @@ export interface TableRoute extends RouteHandler {
   readonly methods: readonly string[]
   /** Whether its guests read bodies and write answers piece by piece. */
   readonly isStreamed: boolean
-  /** Its description for the document of the app, if that has one. */
+  /** The description for the document of the app, if that has one. */
   readonly document?: SwaggerConfig | undefined
 }
 
@@ -33,7 +33,7 @@ export function fitTable(app: FastifyInstance, routes: readonly TableRoute[]): b
   })
 }
 
-/** For CORS, the app has a route that answers OPTIONS at all URLs. */
+/** Whether the app has a route for OPTIONS at all URLs, as for CORS. */
 function hasOptions(app: FastifyInstance): boolean {
   return app.hasRoute({ method: 'OPTIONS', url: '/*' })
 }

@@ -137,7 +137,7 @@ export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefine
   return Object.values(hooks).some(({ length }) => length > 0) ? hooks : undefined
 }
 
-/** Like {@link runCalls}, with hooks around each call. Observing hooks run after the answer was sent. */
+/** Runs calls like {@link runCalls}, with hooks around each. Observing hooks run after the answer was sent. */
 export function runHookedCalls(
   { exportName, contract, engine, observe }: Calls,
   { onCall, onResult, onError }: RouteHooks,

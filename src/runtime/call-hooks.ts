@@ -37,7 +37,7 @@ class HookedInstance implements Instance {
     return this.#instance.hasExited
   }
 
-  /** After a failure a call does not end: its answer is broken. */
+  /** Calls the guest. After a failure the call does not end: its answer is broken. */
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     this.#hooks.begin(caller)
     return after(this.#instance.call(exportName, input, caller), (output) =>

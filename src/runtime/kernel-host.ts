@@ -139,7 +139,7 @@ export class HttpCalls {
     this.#caller = caller
   }
 
-  /** Of a call. */
+  /** Ends a call. */
   end(): void {
     this.#caller = undefined
     this.#last = undefined

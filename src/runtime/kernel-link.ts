@@ -255,7 +255,7 @@ function memoriesOf(exports: WebAssembly.Exports, { memories }: PlannedModule): 
 
 const MANY = 16
 
-/** Each has a memory up to the limit; without this bound, a command that calls itself could have any number. */
+/** Maximum number of instances of a command, each of which has a memory up to the limit: a command may call itself. */
 const MAX_COMMAND_RUNS = 16
 
 function calledTooEarly(module: string): string {

@@ -9,7 +9,7 @@ export interface KernelMemory {
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
   /** The memory of the blocks, for guests into which the kernel is merged. */
   readonly memory: WebAssembly.Memory
-  /** Its current size in bytes; it never shrinks. */
+  /** The current size in bytes. Never shrinks. */
   readonly size: number
 
   /** Maximum bytes of the blocks of a call. */

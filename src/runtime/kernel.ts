@@ -260,7 +260,7 @@ class LinkedInstance implements Instance {
     return this.#answer(exportName, returnCode(returned, this.#parts.linked.exports[exportName]))
   }
 
-  /** As in Extism, an error takes precedence over an output. */
+  /** Returns the output, or throws the error. As in Extism, an error takes precedence over an output. */
   #answer(exportName: string, code: number, how = 'returned'): Uint8Array {
     const memory = this.#memory
     if (memory.errorLength() > 0) {
@@ -276,7 +276,7 @@ class LinkedInstance implements Instance {
     return memory.output()
   }
 
-  /** As in Extism, the status of a guest that exits is its return code. */
+  /** Answers for a guest that threw. As in Extism, the status of a guest that exits is its return code. */
   #answerThrown(exportName: string, thrown: unknown): Uint8Array {
     if (!(thrown instanceof ProcExit)) throw this.#toCallError(thrown, exportName)
     this.#hasExited = true

@@ -38,7 +38,7 @@ export interface LinkPlan {
   readonly initialisers: readonly Initialiser[]
   /** Instantiated in place of the main module; undefined if there are several modules, or the guest has to wait. */
   readonly renewable: RenewableModule | undefined
-  /** The same, as a variant that returns functions on demand; undefined if others import from it. */
+  /** A variant of `renewable` that returns functions on demand; undefined if others import from it. */
   readonly onDemand: WebAssembly.Module | undefined
 }
 
@@ -54,7 +54,7 @@ export interface PlannedModule {
   readonly initialisers: readonly Initialiser[]
   /** Whether each call of its functions gets a new instance. */
   readonly isCommand: boolean
-  /** Its memories, which the host creates because the kernel is merged into it; undefined if it is linked. */
+  /** Memories that the host creates because the kernel is merged into the module; undefined if it is linked. */
   readonly mergedMemories: readonly MemoryFacts[] | undefined
 }
 
@@ -327,7 +327,7 @@ export interface PlannedLink<Module> {
 
 /** Modules that import from each other in a cycle, directly or indirectly; usually a single one. */
 interface ModuleGroup<Module> {
-  /** Each comes after the ones that it needs first, if possible. */
+  /** The order of linking. A module comes after the ones that it needs first, if possible. */
   readonly linkOrder: readonly Module[]
   /** The module from which the others were found, such as the main module, comes last. */
   readonly startOrder: readonly Module[]

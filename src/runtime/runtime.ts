@@ -33,7 +33,7 @@ export interface InstanceSettings extends LogLimits, Omit<InstanceServices, 'cal
   readonly outputLimit: number
   /** Maximum bytes that guest and host may exchange in a call, including the input. (`kernel`) */
   readonly blockLimit: number
-  /** The same limit in pages of 64 KiB. Default: no limit. (`sdk`) */
+  /** `blockLimit` in pages of 64 KiB. Default: no limit. (`sdk`) */
   readonly blockPages?: number | undefined
   /** Maximum bytes of the instance's variables. */
   readonly varMax: number

@@ -149,7 +149,7 @@ export async function endSockets(app: FastifyInstance): Promise<void> {
   await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.end()))
 }
 
-/** The same for a replaced app, but WebSockets of routes that another app has kept stay open. */
+/** Closes the WebSockets of a replaced app, except those of routes that another app has kept. */
 export async function releaseSockets(app: FastifyInstance): Promise<void> {
   await Promise.all((socketsOf.get(app) ?? []).map((sockets) => sockets.release(app.server)))
 }

@@ -137,7 +137,7 @@ export function requestProblem(request: IncomingMessage): KnownError | undefined
   return framingProblem(request) ?? targetProblem(request) ?? expectationProblem(request)
 }
 
-/** In HTTP/1.0 the header has no meaning. (RFC 9110, section 10.1.1) */
+/** Finds an expectation that cannot be met. In HTTP/1.0 the header has no meaning. (RFC 9110, section 10.1.1) */
 function expectationProblem({ headers, httpVersion }: IncomingMessage): KnownError | undefined {
   const { expect } = headers
   if (expect === undefined || httpVersion === '1.0' || /^100-continue(?:, *100-continue)*$/i.test(expect))
@@ -329,7 +329,7 @@ function add(connections: Connections, socket: Socket): void {
   socket.once('close', () => connections.delete(socket))
 }
 
-/** Each has one connection at a time. */
+/** Names a peer, which has one connection at a time. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }

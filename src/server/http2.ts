@@ -66,7 +66,7 @@ const MAX_HEADERS = maxHeaderSize / 4
  */
 const MAX_SESSION_MB = 2 ** 31
 
-/** As the type of its base, or that of the responses would have to know it. */
+/** Typed as its base: otherwise the type of the responses would have to name it. */
 const Request: typeof Http2ServerRequest = Http2Request
 
 /** The largest stream id. A GOAWAY with it rejects no open stream. (RFC 9113, section 6.8) */

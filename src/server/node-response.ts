@@ -8,7 +8,7 @@ import { endEarly } from './early-answer.ts'
  * without a body does not describe one.
  */
 
-/** As an object, or as a list of alternating names and values. */
+/** Headers as an object, or as a list of alternating names and values. */
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[]
 
 /** Node's response over HTTP/1. */

@@ -247,7 +247,7 @@ async function endThreads(log: FastifyBaseLogger): Promise<void> {
   if (stuckThreads() > 0) log.fatal({ threads: stuckThreads() }, 'threads are stuck: killing the process')
 }
 
-/** Before Node waits for its threads, however the process ends. */
+/** Kills the process before Node waits for its threads, however the process ends. */
 function killIfStuck(): void {
   if (stuckThreads() > 0) killProcess()
 }

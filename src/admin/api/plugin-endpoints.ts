@@ -204,7 +204,7 @@ async function readUpload(
   return { source: await deployments.download(source, signal), from: 'url' }
 }
 
-/** One of `source` and `wasm` is there. */
+/** The body of an upload: either `source` or `wasm`. */
 interface UploadBody {
   readonly source?: string
   readonly wasm?: string | Uint8Array

@@ -146,7 +146,7 @@ export interface RouteInfo {
 /** The served routes of a deployment. */
 interface RouteIndex {
   readonly byId: ReadonlyMap<string, RouteInfo>
-  /** By the name of the plug-in. */
+  /** Routes by the name of their plug-in. */
   readonly byName: ReadonlyMap<string, readonly RouteInfo[]>
 }
 

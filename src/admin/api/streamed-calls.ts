@@ -158,7 +158,7 @@ function addressOf(url: string): RequestOptions {
 
 const UNIX_SCHEME = 'unix:'
 
-/** Of addresses that stand for all. */
+/** Loopback addresses by the wildcard addresses that include them. */
 const LOOPBACK_OF: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 /** @param answered - The answer to the request of the upload. */

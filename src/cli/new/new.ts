@@ -268,7 +268,7 @@ function withName(text: string, folder: string, name: string): string {
     .replace(/^(?: {2}"license": |license = ).*\n/m, '') // the user chooses the license
 }
 
-/** In `plugins`, uncommitted build results go to `target`; a project has its plug-in beside its config. */
+/** Renames the built plug-in, and puts it beside the config file. In `plugins`, uncommitted results go to `target`. */
 function withOutput(script: string, name: string): string {
   return script
     .replaceAll('release/hello.wasm', `release/${name.replaceAll('-', '_')}.wasm`) // cargo's naming

@@ -22,7 +22,7 @@ import { parseShared, type SharedConfiguration } from './shared-configuration.ts
 /** A configuration from files, with the edits of a fleet. */
 export interface ConfiguredState {
   readonly desired: Pick<DesiredState, 'configuration' | 'edits' | 'warnings'>
-  /** Its modules that the store may not have, by digest. */
+  /** Modules, by digest, that the store may not have. */
   readonly modules: ReadonlyMap<string, ModuleBytes>
 }
 

@@ -95,9 +95,9 @@ const LOOK_MS = 50
 
 /** Nodes after a change. */
 interface AppliedNodes {
-  /** They serve it. */
+  /** Nodes that serve the revision. */
   readonly live: readonly SeenNode[]
-  /** They have not reported, and do not count. */
+  /** Nodes that have stopped reporting, and do not count. */
   readonly gone: readonly SeenNode[]
 }
 

@@ -15,11 +15,11 @@ import { type SharedConfiguration, sharedOptions } from './shared-configuration.
 /** The differences between two states of a fleet, as text for people. Secrets are not in it. */
 export interface FleetDifference {
   readonly routes: readonly RouteDifference[]
-  /** By plug-in: digests and their shares of the calls. */
+  /** Digests and shares of calls, by plug-in. */
   readonly plugins: readonly ValueDifference[]
-  /** By option of the server. */
+  /** Options of the server. */
   readonly server: readonly ValueDifference[]
-  /** By default for routes that are added later, such as `timeoutMs` or `plugins.hello.timeoutMs`. */
+  /** Defaults for routes that are added later, such as `timeoutMs` or `plugins.hello.timeoutMs`. */
   readonly defaults: readonly ValueDifference[]
 }
 
@@ -31,7 +31,7 @@ export interface ValueDifference {
 }
 
 export interface RouteDifference {
-  /** Such as `POST /hello`. */
+  /** Method and URL, such as `POST /hello`. */
   readonly route: string
   readonly change: 'added' | 'removed' | 'changed'
   /** Whether the admin API has replaced or removed the route, so that nothing changes for clients. */

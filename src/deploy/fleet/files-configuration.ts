@@ -17,7 +17,7 @@ export function filesConfiguration(config: Config, around: CommandSurroundings):
   }
 }
 
-/** The same, and checks it: its routes and those of the edits are opened here as on a node, tried and closed. */
+/** Reads the config file of a fleet and checks it: its routes and those of the edits are opened here as on a node, tried and closed. */
 export function checkedConfiguration(
   config: Config,
   around: CommandSurroundings,

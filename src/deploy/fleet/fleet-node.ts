@@ -173,7 +173,7 @@ export class FleetNode implements SharedChanges {
     return revision
   }
 
-  /** For metrics and readiness. */
+  /** What metrics and readiness show. */
   get status() {
     return {
       node: this.#parts.settings.node,

@@ -3,7 +3,7 @@
  * reports. Each method is one atomic step. All times are those of the store, so that clocks of nodes do not matter.
  */
 export interface FleetStore {
-  /** Its address without a password, and the name of the fleet, for messages. */
+  /** The address without a password and the name of the fleet, for messages. */
   readonly name: string
 
   /** @param known - The tag of a head that need not be sent again. */
@@ -96,7 +96,7 @@ export interface FleetRevision {
 export interface Rollout extends RolloutRules {
   /** `canary`: by some nodes; `all`; `done`: all nodes that are there have answered; `stopped`: by no further node. */
   readonly phase: 'canary' | 'all' | 'done' | 'stopped'
-  /** Since when it has this phase, in ms. */
+  /** When the phase began, in ms. */
   readonly since: number
   /** The nodes of `canary`. */
   readonly nodes: readonly string[]
@@ -110,7 +110,7 @@ export interface Rollout extends RolloutRules {
 export interface RolloutRules {
   /** The number of nodes that serve it first. Undefined, and no share: all at once. */
   readonly canaryNodes?: number | undefined
-  /** The same as a share of all nodes. */
+  /** The share of all nodes that serve it first. */
   readonly canaryPercent?: number | undefined
   /** How long only they serve it, in ms. */
   readonly canaryMs: number
@@ -123,13 +123,13 @@ export interface RolloutRules {
 /** What a node says of itself. */
 export interface NodeReport {
   readonly node: string
-  /** Of this process, so that two nodes with the same name are noticed. */
+  /** The id of the process, by which two nodes with the same name are noticed. */
   readonly instance: string
   /** The revision that it serves; 0 if none of this fleet. */
   readonly revision: number
   /** The id of that revision. */
   readonly id: string
-  /** Since when it serves it, as ISO 8601. */
+  /** When the node began to serve it, as ISO 8601. */
   readonly since: string
   /** Where its state came from at the start, or later from the fleet. */
   readonly from: 'fleet' | 'copy' | 'files'
@@ -142,7 +142,7 @@ export interface NodeReport {
   readonly plugins: Readonly<Record<string, string>>
   /** The number of live plug-ins. */
   readonly pluginCount: number
-  /** Within this time it reports again, in ms. */
+  /** The mean interval of its reports, in ms. */
   readonly pollMs: number
 }
 

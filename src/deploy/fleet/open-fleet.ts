@@ -85,7 +85,7 @@ interface Beginning {
 
 interface BeginningState {
   readonly state: FleetState
-  /** Its modules, if the store does not have them. */
+  /** The modules, if the store does not have them. */
   readonly modules?: ReadonlyMap<string, ModuleBytes>
 }
 

@@ -45,7 +45,7 @@ export function forbiddenIn(shared: SharedConfiguration, permissions: Permission
 
 const ROUTE_SCHEMA = configFileSchema.properties?.routes?.items
 
-/** Those that the admin API may set, the display of the plug-in, and those whose values a node may allow. */
+/** Options that the admin API may set, the display of the plug-in, and options whose values a node may allow. */
 const ROUTE_OPTIONS = optionsWhere('route', ({ edit, owner }) => edit || owner === 'fleet')
 
 class Check {

@@ -58,7 +58,7 @@ function refuseOwnSecrets({ server, load }: OwnOptions, allowed: readonly string
   }
 }
 
-/** The same for a command without a server. */
+/** The settings without the folder of a node. */
 function settingsOf(
   fleet: NonNullable<CheckedServerOptions['fleet']>,
   node: string,

@@ -8,7 +8,7 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
-/** It does not keep the process alive. */
+/** The clock of the system. Its timers do not keep the process alive. */
 export const realClock: Clock = {
   every(ms, pass) {
     let last = performance.now()

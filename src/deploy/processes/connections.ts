@@ -16,9 +16,9 @@ export interface ConnectionTaker {
 /** Accepts connections and hands them to serving processes. */
 export interface ConnectionListener {
   readonly url: string
-  /** From now on the process gets connections. */
+  /** Begins to give connections to the process. */
   add(taker: ConnectionTaker): void
-  /** From now on it gets none. */
+  /** Stops giving connections to the process. */
   remove(taker: ConnectionTaker): void
   /** Waits until no connection is about to arrive, stops listening, and hands over the last ones, if they are taken. */
   end(): Promise<void>

@@ -52,7 +52,7 @@ const LINES_MS = 300
 
 /** Serving processes, seen from their primary, which serves nothing itself and compiles no plug-in. */
 export interface Processes {
-  /** In the order of their numbers. */
+  /** Processes in the order of their numbers. */
   readonly list: readonly ProcessInfo[]
 
   /** Starts the processes with the first state. @throws the reason that they cannot serve it. */
@@ -79,7 +79,7 @@ export interface Processes {
    */
   restart(reason: string): Promise<void>
 
-  /** The same for a signal, which gets no answer: after a running restart, if there is one. A failure is logged. */
+  /** Requests a restart after the running one, if there is one. A signal does so and gets no answer: a failure is logged. */
   requestRestart(reason: string): void
 
   /** Ends all processes at once, for the exit of this one. */
@@ -145,7 +145,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
   /** Processes that start meanwhile join after it. */
   #pending: PendingState | undefined
   readonly #swaps = new Swaps()
-  /** After a failure, when a process may be replaced because of its memory. */
+  /** When a process may next be replaced because of its memory, after a failure. */
   #nextSwapAt = 0
   #deployments: Deployments | undefined
   #listener: ConnectionListener | undefined
@@ -260,7 +260,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     }
   }
 
-  /** It does not fail: a process that does not commit is replaced. */
+  /** Never rejects: a process that does not commit is replaced. */
   async commit(revision: number): Promise<void> {
     const pending = this.#pending
     if (pending?.state.revision !== revision || !pending.routes)
@@ -404,7 +404,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     return this.#slots.flatMap(({ serving }) => serving ?? [])
   }
 
-  /** Those that can be asked something: requests to the others would pile up. */
+  /** Processes that respond: requests to silent ones would pile up. */
   #heard(): ServingProcess[] {
     return [...this.#all].filter((process) => !this.silence.isSilent(process))
   }

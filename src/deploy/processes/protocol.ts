@@ -35,7 +35,7 @@ export type PrimaryRequests = {
 
 /** What a serving process has to know. */
 export interface Boot {
-  /** Its number, from 1, for logs. */
+  /** The number of the process, from 1, for logs. */
   readonly number: number
   /** The number of serving processes. */
   readonly count: number
@@ -77,7 +77,7 @@ export interface CallAnswer {
 
 /** Sent with the socket of a connection. */
 export interface ConnectionHanded {
-  /** Its number in this channel. */
+  /** The number of the connection in this channel. */
   readonly connection: number
 }
 

@@ -27,10 +27,10 @@ export interface ServingProcess extends ConnectionTaker {
   readonly pid: number
   /** The revision of the state that it was started with. */
   readonly firstRevision: number
-  /** Its routes, when it can serve; rejects with the reason that it cannot. It never rejects unhandled. */
+  /** Resolves with the routes when the process can serve; rejects with the reason that it cannot. Never rejects unhandled. */
   readonly ready: Promise<PreparedRoutes>
   readonly replica: Replica
-  /** Its last status; undefined before the first. */
+  /** The last status; undefined before the first. */
   readonly beat: Beat | undefined
   readonly ended: Promise<ProcessEnd>
   call(request: CallRequest): Promise<CallAnswer>

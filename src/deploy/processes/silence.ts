@@ -11,7 +11,7 @@ const SILENT_MS = 5_000
 /** Silence after which a process is killed if the primary waits for it. */
 const PATIENCE_MS = 10_000
 
-/** The same for a start: on a busy machine a new process may take long to load its program. */
+/** Silence after which a starting process is killed: on a busy machine it may take long to load its program. */
 const START_PATIENCE_MS = 30_000
 
 /** What the measurement of silence needs. */
@@ -78,7 +78,7 @@ export class Silence {
     return this.#wait(process, work, PATIENCE_MS)
   }
 
-  /** The same for a process that starts. */
+  /** Waits for a process that starts, with more patience. */
   waitForStart<Result>(process: ServingProcess, work: Promise<Result>): Promise<Result> {
     return this.#wait(process, work, START_PATIENCE_MS)
   }

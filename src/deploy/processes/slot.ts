@@ -31,7 +31,7 @@ export interface ProcessInfo {
   readonly silentMs: number | undefined
   /** How long it has served, in milliseconds. */
   readonly servingMs: number | undefined
-  /** As of its last report, like its memory. */
+  /** The revision in the last report. */
   readonly revision: number | undefined
   /** Resident memory, in bytes. */
   readonly memoryBytes: number | undefined
@@ -60,7 +60,7 @@ export interface SlotOwner {
   isOutdated(process: ServingProcess): Promise<boolean>
   /** Brings a started process up to date, and calls `join` when it is. */
   admit(process: ServingProcess, join: () => void): Promise<void>
-  /** From now on it gets no connections, and has to end. */
+  /** Ends a process, which gets no more connections. */
   dismiss(process: ServingProcess): void
 }
 

@@ -82,7 +82,7 @@ export const TO_CHILD = {
 export const FROM_CHILD = {
   /** The instance is open. */
   started: 1,
-  /** It could not be opened: the payload is a `CallFailure`, packed. */
+  /** The instance could not be opened: the payload is a `CallFailure`, packed. */
   startFailed: 2,
   output: 3,
   /** A `CallFailure`, packed. */

@@ -102,7 +102,7 @@ class ProcessRunner implements Runner, Tenant {
   #process: GuestProcess
   #number: number
   #state: 'waiting' | 'starting' | 'open' = 'waiting'
-  /** In the order in which the process runs them. */
+  /** Sent calls in the order in which the process runs them. */
   #given: SentCall[] = []
   #lastCall = 0
   /** Start time of the first call, as known to the server. */
@@ -115,7 +115,7 @@ class ProcessRunner implements Runner, Tenant {
   /** The running call was settled by `drop`; the answer of the process is still to come. */
   #isDropped = false
   #isAsking = false
-  /** Since when the running call waits for its client, which is not charged to it. */
+  /** When the running call began to wait for its client. This time is not charged to it. */
   #pausedAt: number | undefined
   #failure: Error | undefined
   #hasLeft = false
@@ -342,7 +342,7 @@ class ProcessRunner implements Runner, Tenant {
     if (!this.isBusy) this.#process.passOn()
   }
 
-  /** Of the first call that was sent, and of each message that it gets. */
+  /** Restarts the time of the first call: when it is sent, and with each message that it gets. */
   #beginCall(): void {
     this.#since = monotonicMs()
     this.#excusedMs = 0

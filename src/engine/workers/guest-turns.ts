@@ -13,7 +13,7 @@ export class CallInTurns implements Caller {
   readonly number: number
   readonly exportName: string
   readonly log: Log
-  /** For host functions. */
+  /** The caller, for host functions. */
   readonly host: Pick<Caller, 'log'>
   readonly reporter: Reporter
   /** Guest time of its turns that are over, in ms. */

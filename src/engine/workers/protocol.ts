@@ -77,7 +77,7 @@ export const CALL = {
   name: 1,
   /** The payload is the input; `detail` denotes the export. */
   here: 2,
-  /** The same, but the input is the next one on `inputs`. */
+  /** `detail` denotes the export; the input is the next one on `inputs`. */
   posted: 3,
 } as const
 

@@ -344,7 +344,7 @@ const SLOW_START_MS = 1_000
 interface QueuedStart {
   /** Whether calls need it: such starts have priority. Evaluated at each turn. */
   isUrgent(): boolean
-  /** Its turn has come. @param leave - Call it when the runner has started or failed. */
+  /** Starts the runner. @param leave - Call it when the runner has started or failed. */
   begin(leave: () => void): void
 }
 

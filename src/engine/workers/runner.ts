@@ -58,7 +58,7 @@ export interface Runner {
   /** Terminates it, whatever it does. @returns false if it does not end and is given up. */
   end(): Promise<boolean>
 
-  /** Like {@link Runner.end}, but calls `RunnerOwner.ended` immediately, with its calls. */
+  /** Ends like {@link Runner.end}, but calls `RunnerOwner.ended` immediately, with the runner's calls. */
   abandon(): void
 
   /** Sets the reason of its coming end. */
@@ -67,9 +67,9 @@ export interface Runner {
 
 /** The events of a runner, for its owner. */
 export interface RunnerOwner {
-  /** Its first instance is open. */
+  /** The first instance of the runner is open. */
   ready(runner: Runner): void
-  /** It accepts calls again. */
+  /** The runner accepts calls again. */
   free(): void
   /** A guest waits for an answer of the host. */
   asking(): void
@@ -77,17 +77,17 @@ export interface RunnerOwner {
   answered(runner: Runner, ms: number): void
   /** A suspended guest was ended at its deadline; its runner continues. */
   late(): void
-  /** It could not open another instance, and runs no more calls. */
+  /** The runner could not open another instance, and runs no more calls. */
   broken(runner: Runner, reason: Error): void
-  /** It has ended or is given up. @param unanswered - Its calls. @param reason - The reason, if `end` was not called. */
+  /** The runner has ended or is given up. @param unanswered - Its calls. @param reason - The reason, if `end` was not called. */
   ended(runner: Runner, unanswered: UnansweredCalls, reason: Error): void
 }
 
 /** The unanswered calls of a runner that ended. */
 export interface UnansweredCalls {
-  /** Their guests never started. */
+  /** Calls whose guests never started. */
   readonly unbegun: readonly PendingCall[]
-  /** Their guests started. */
+  /** Calls whose guests started. */
   readonly lost: readonly PendingCall[]
 }
 
@@ -112,7 +112,7 @@ export interface RunnerKind {
 
 /** A time in which the event loop was blocked: nothing was answered, and nothing could be terminated. */
 export interface HeldTime {
-  /** On {@link monotonicMs}'s clock. */
+  /** When it began, on {@link monotonicMs}'s clock. */
   readonly from: number
   readonly to: number
   /** CPU time of all threads of the process meanwhile. */
@@ -122,7 +122,7 @@ export interface HeldTime {
 /** The clocks that are used; replaced by tests. */
 interface Clocks {
   nowMs(): number
-  /** Of the process. */
+  /** CPU time of the process. */
   cpuMs(): number
 }
 

@@ -233,7 +233,7 @@ export class Stamp {
     }
   }
 
-  /** Since when the worker waits for the host; undefined if it does not. */
+  /** When the worker began to wait for the host; undefined if it does not. */
   waitsSince(): number | undefined {
     return Atomics.load(this.#words, WAITS_FOR_HOST) === 1 ? this.#numbers[WAITS_SINCE] : undefined
   }

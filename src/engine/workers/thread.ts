@@ -146,7 +146,7 @@ class WorkerThread implements Runner {
     return this.#hasRun
   }
 
-  /** Its ring reports when it is full. */
+  /** Always true: the ring reports when it is full. */
   mayTake(): boolean {
     return true
   }
@@ -348,7 +348,7 @@ class WorkerThread implements Runner {
     this.#owner.ended(this, { unbegun, lost: lost.map(({ call }) => call) }, this.#failure ?? reason)
   }
 
-  /** While its guests take turns, or no call and no reply waits for it, it is not silent. */
+  /** Resets the silence if guests take turns, or if no call and no reply waits for the thread. */
   #noticeTurns(): void {
     const { turn, hasReplies } = this.#stamp
     const hasTurned = turn !== this.#lastTurn

@@ -76,7 +76,7 @@ class CallLoop {
     else this.#calls.release(record)
   }
 
-  /** It was posted before the call was written. */
+  /** Takes the input, which was posted before the call was written. */
   #takeInput(): Uint8Array {
     return receiveMessageOnPort(this.#inputs)?.message
   }

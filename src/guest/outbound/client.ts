@@ -10,7 +10,7 @@ export interface OutboundResponse {
   readonly status: number
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** As received: not decompressed. */
+  /** The body as received, not decompressed. */
   readonly body: Uint8Array
 }
 

@@ -5,7 +5,7 @@ import type { Outbound } from './outbound.ts'
 export interface HttpResponse {
   /** 0 if the request was refused or failed. */
   readonly status: number
-  /** As JSON; undefined if there are none. */
+  /** JSON; undefined if there are no headers. */
   readonly headers: Uint8Array | undefined
   /** The reason, if the request was refused or failed. */
   readonly body: Uint8Array
@@ -27,10 +27,10 @@ export interface GuestHttp {
 /** The outbound HTTP of a route, on the main thread. */
 export interface RouteHttp {
   readonly outbound: Outbound
-  /** For guests on the event loop. */
+  /** The service for guests on the event loop. */
   readonly direct: GuestHttp
 
-  /** For guests in threads and processes. @param call - Its signal is aborted at its deadline, if it has one. */
+  /** Sends a request of a guest in a thread or process. @param call - Its signal is aborted at its deadline, if it has one. */
   send(
     request: Uint8Array,
     body: Uint8Array,

@@ -198,7 +198,7 @@ class HttpStream implements OutboundStream {
     else this.#send(false)
   }
 
-  /** Another length than the announced one would be taken for a part of the next request. */
+  /** Fails on a wrong length: the rest would be taken for a part of the next request. */
   #checkLength(isWrong: boolean): void {
     if (isWrong)
       throw this.#fail(new OutboundRequestInvalidError(`its body does not have ${this.#length} bytes`))
@@ -273,7 +273,7 @@ class HttpStream implements OutboundStream {
     this.#wake()
   }
 
-  /** After a redirect to a request without a body, the rest of the body is dropped. */
+  /** Sends a piece of the body. After a redirect to a request without a body, the rest is dropped. */
   #push(bytes: Uint8Array): void {
     const outgoing = this.#outgoing
     if (!outgoing) return

@@ -27,7 +27,7 @@ export interface OutboundOptions {
   readonly opensPrivate?: boolean | undefined
   /** Maximum size of a response body, in bytes. */
   readonly responseMax: number
-  /** The same for a response that is streamed. Infinity: without limit. Default: `responseMax`. */
+  /** Maximum bytes of a streamed response. Infinity: without limit. Default: `responseMax`. */
   readonly streamMax?: number | undefined
   /** Default: the network of this machine. */
   readonly network?: Network | undefined

@@ -36,7 +36,7 @@ export async function followRedirects<Response extends RedirectResponse>(
   })
 }
 
-/** For messages. */
+/** Names the request in messages. */
 function requestLabel({ url }: SendableRequest, first: SendableRequest): string {
   return url === first.url ? showTarget(url) : `${showTarget(url)} (redirected from ${showTarget(first.url)})`
 }

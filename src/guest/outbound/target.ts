@@ -21,7 +21,7 @@ export interface NetworkView {
 /** The checked target of one request: a URL, and the check of the addresses behind its name. */
 export interface Target {
   readonly url: URL
-  /** For messages. */
+  /** The name in messages. */
   readonly name: string
   /** Name or address, without brackets. */
   readonly host: string

@@ -53,7 +53,7 @@ interface TypedLink<Ops> {
 
 /** {@link OpenService} with its types. */
 export interface OpenDefinition<Ops, Client> {
-  /** For guests on the event loop. Default: they reach it over a link. */
+  /** The client for guests on the event loop. Default: they reach the service over a link. */
   readonly direct?: Client
   run(operation: keyof Ops, args: ArgsOf<Ops[keyof Ops]>, call: ServiceCall): unknown
   /** Default: a guest that is only tried has none. */

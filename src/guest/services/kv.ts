@@ -217,7 +217,7 @@ function store(context: CallContext, value: Uint8Array): bigint {
   return value.length === 0 ? 0n : context.store(value)
 }
 
-/** For functions that cannot return a code. @throws Error the call ends: with 503 unless the guest caused the error. */
+/** Returns the answer for functions that cannot return a code. @throws Error the call ends: with 503 unless the guest caused the error. */
 function orThrow<Answer>(reply: KvReply<Answer>): Answer {
   if (!('problem' in reply)) return reply.answer
   const { problem, message } = reply

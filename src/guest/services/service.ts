@@ -108,7 +108,7 @@ export interface ServiceLink {
   /** Blocks until the reply arrives. @throws Error with the message of the host if the operation failed. */
   ask(service: GuestService, operation: string, args: readonly unknown[]): unknown
 
-  /** The same, but suspends the guest of a call until then. Default: guests cannot be suspended. */
+  /** Asks like {@link ask}, but suspends the guest of a call meanwhile. Default: guests cannot be suspended. */
   askLater?(
     caller: Caller,
     service: GuestService,
@@ -154,7 +154,7 @@ export interface OpenService {
   readonly direct: InstanceServices | undefined
   /** Runs an operation. @returns the reply or a promise of it; undefined if the service does not accept it. */
   run(operation: string, args: readonly unknown[], call: ServiceCall): unknown
-  /** The same for a guest that is only started, to try it. @returns undefined if that one has none. */
+  /** Opens the service for a guest that is only started, to try it. @returns undefined if such a guest has none. */
   forTrial(): Promise<OpenService | undefined>
   close(): void
 }

@@ -34,7 +34,7 @@ export type KvReply<Answer> = { readonly answer: Answer } | KvFailure
 
 export interface KvFailure {
   readonly problem: KvProblem
-  /** For the log: code and message of the error. */
+  /** Code and message of the error, for the log. */
   readonly message: string
 }
 

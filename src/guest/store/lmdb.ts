@@ -91,7 +91,7 @@ const [DATA, LOCK] = ['data.mdb', 'lock.mdb']
 /** Pages that are read before LMDB maps a file: all of a small store, in a few milliseconds, and the top of a large one. */
 const PAGES_AT_START = 1_000
 
-/** After this time, a file that another process is creating is complete. */
+/** How long another process may take to create a file. */
 const RECHECK_MS = 100
 
 /**
@@ -161,7 +161,7 @@ function writeToDisk(path: string, length: number): void {
 /** The block size that `stat` counts in. */
 const BLOCK = 512
 
-/** Another process may have been faster. Without hard links, at least the disk has been seen to have room. */
+/** Links the file unless another process was faster. Without hard links, the disk has at least been found to have room. */
 function linkIfAbsent(path: string, name: string): void {
   try {
     linkSync(path, name)

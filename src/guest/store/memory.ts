@@ -205,7 +205,7 @@ function memoryKey(namespace: string, key: string): string {
   return characters(keySpace(namespace) + key)
 }
 
-/** One character per UTF-8 byte. */
+/** Returns one character per UTF-8 byte. */
 function characters(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
@@ -227,7 +227,7 @@ const MAX_CHUNK_KEYS = 512
 
 /** A sorted set of strings, by code units. Adding, deleting and finding stay fast in a large set. */
 export class SortedKeys {
-  /** In order; no chunk is empty. */
+  /** Sorted chunks, none of them empty. */
   readonly #chunks: string[][] = []
 
   add(key: string): void {

@@ -54,7 +54,7 @@ export class GuestStream {
   #buffer: Uint8Array<ArrayBuffer> | undefined
   #spare: Uint8Array<ArrayBuffer> | undefined
   #used = 0
-  /** Between the start of the answer and its trailers. */
+  /** Whether the answer has started, and its trailers have not been sent. */
   #isOpen = false
   #kind: MessageKind = 'text'
 
@@ -211,7 +211,7 @@ export class GuestStream {
   }
 }
 
-/** By the number of the opcode. (RFC 6455, section 5.2) */
+/** Kinds by opcode. (RFC 6455, section 5.2) */
 const KINDS: Readonly<Record<number, MessageKind | undefined>> = { 1: 'text', 2: 'binary' }
 
 /** The size of a buffer for writes that has never held more. */

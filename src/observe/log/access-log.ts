@@ -150,7 +150,7 @@ function msSince(at: number): number {
   return rounded(performance.now() - at)
 }
 
-/** To microseconds. */
+/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1_000) / 1_000
 }
@@ -171,7 +171,7 @@ function bytesSent(reply: FastifyReply): number | undefined {
 
 const REDACTED = '[redacted]'
 
-/** From alternating names and values. */
+/** Makes an object of alternating names and values, and redacts values. */
 function redact(raw: readonly string[], redacted: ReadonlySet<string>): Record<string, string> {
   const headers: Record<string, string> = Object.create(null) // a name may be __proto__
   for (let at = 0; at + 1 < raw.length; at += 2) {

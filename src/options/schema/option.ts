@@ -42,7 +42,7 @@ export const pluginSource = (description: string): TUnsafe<string | object> =>
 export const hostFunctionsPath = (description: string): TUnsafe<string | object> =>
   Type.Unsafe<string | object>({ hostFunctions: true, description })
 
-/** Not in JSON: `callHook` is a keyword of our options check, for functions of a library user. */
+/** A function of a library user, which JSON cannot have: `callHook` is a keyword of our options check. */
 export const callHook = (description: string): TUnsafe<object> =>
   Type.Unsafe<object>({ callHook: true, description })
 

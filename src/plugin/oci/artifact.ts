@@ -49,7 +49,7 @@ export interface FoundModule {
   readonly bytes: Uint8Array
   /** How it was packed: see {@link findModule}. */
   readonly shape: 'cncf' | 'oras' | 'legacy' | 'image'
-  /** Of the manifest with the module: `sha256:` and 64 hex digits. It differs from the requested digest if that is an index. */
+  /** The digest of the manifest with the module: `sha256:` and 64 hex digits. It differs from the requested digest if that is an index. */
   readonly manifestDigest: string
   /** Annotations of the manifest and, for names that it has not, of the module's layer. */
   readonly annotations: Readonly<Record<string, string>>
@@ -113,7 +113,7 @@ const MAX_REFERRERS = 16
 class Search {
   readonly #registry: Pick<Registry, 'manifest' | 'blob' | 'referrers'>
   readonly #repository: Repository
-  /** For messages. */
+  /** The name in messages. */
   readonly #name: string
 
   constructor(

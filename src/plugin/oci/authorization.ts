@@ -51,11 +51,11 @@ export function openAuthorizations(source: TokenSource): Authorizations {
 
 interface Authorization {
   readonly header: string
-  /** By the clock of `performance`. */
+  /** When the token expires, on the clock of `performance`. */
   readonly expiresMs: number
 }
 
-/** As in the specification of Docker's tokens, if the token server names no other. */
+/** The default of Docker's token specification, if the token server names no other. */
 const DEFAULT_LIFETIME_SECONDS = 60
 
 class SharedAuthorizations implements Authorizations {

@@ -1,6 +1,6 @@
 /** One challenge of a `WWW-Authenticate` header. */
 export interface Challenge {
-  /** In lower case, such as `bearer`. */
+  /** The scheme in lower case, such as `bearer`. */
   readonly scheme: string
   /** By name in lower case. */
   readonly parameters: ReadonlyMap<string, string>

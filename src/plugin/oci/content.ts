@@ -7,7 +7,7 @@ export interface Descriptor {
   readonly size: number
   readonly artifactType?: string | undefined
   readonly annotations: Readonly<Record<string, string>>
-  /** Of a manifest in an index. */
+  /** The platform of a manifest in an index. */
   readonly platform?: { readonly os: string; readonly architecture: string } | undefined
 }
 

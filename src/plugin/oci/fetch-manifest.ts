@@ -18,7 +18,7 @@ const MANIFEST_TYPES = [
   'application/vnd.docker.distribution.manifest.list.v2+json',
 ].join(', ')
 
-/** As in the OCI distribution specification: what a registry must accept. */
+/** The size that registries must accept, according to the OCI distribution specification. */
 const MAX_BYTES = 4_194_304
 
 /** The request of a manifest by tag or digest. */

@@ -3,11 +3,11 @@ import { DownloadTimeoutError, RegistryUnreachableError } from '../../errors/err
 
 /** One operation of a registry's client, which may take several requests. */
 export interface Operation {
-  /** For messages. */
+  /** The reference in messages. */
   readonly reference: string
   /** Aborted at the deadline, or by the caller. */
   readonly signal: AbortSignal
-  /** Until the deadline. */
+  /** Time until the deadline. */
   remainingMs(): number
 }
 

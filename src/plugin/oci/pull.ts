@@ -29,7 +29,7 @@ export type PullPolicy = 'IfNotPresent' | 'Always' | 'Never'
 
 /** How artifacts are pulled: the same for all of a configuration. */
 export interface PullSettings extends Pick<RegistryOptions, 'registries'> {
-  /** For credentials and proxies. Default: neither are used. */
+  /** Variables for credentials and proxies. Default: neither are used. */
   readonly environment?: RegistryOptions['environment'] | undefined
   /** Default: `Always` for the tag `latest`, else `IfNotPresent`. */
   readonly policy?: PullPolicy | undefined
@@ -54,7 +54,7 @@ interface PullOptions extends PullSettings {
 
 /** A plug-in of a registry. */
 export interface Pulled extends FoundModule {
-  /** Of the manifest or index that the reference names: `sha256:` and 64 hex digits. */
+  /** The digest of the referenced manifest or index: `sha256:` and 64 hex digits. */
   readonly digest: string
   /** undefined if no policy applies. */
   readonly signed: Verified | undefined
@@ -221,7 +221,7 @@ const REFUSALS = [AttestationMissingError, SignatureInvalidError, SignatureMissi
 class CachedRegistry implements Pick<Registry, 'resolve' | 'manifest' | 'blob' | 'referrers'> {
   readonly #client: Registry | undefined
   readonly #cache: ContentCache | undefined
-  /** For messages. */
+  /** The name in messages. */
   readonly #name: string
 
   constructor(client: Registry | undefined, cache: ContentCache | undefined, name: string) {

@@ -20,7 +20,7 @@ interface PushedPlugin {
 
 /** The pushed artifact. */
 interface Pushed {
-  /** Of the manifest: `sha256:` and 64 hex digits. */
+  /** The digest of the manifest: `sha256:` and 64 hex digits. */
   readonly digest: string
   /** Bytes of module, config and manifest. */
   readonly bytes: number

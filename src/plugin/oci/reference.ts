@@ -5,7 +5,7 @@ import { splitPin } from '../source/url.ts'
 export interface Repository {
   /** `host[:port]` in lower case. */
   readonly registry: string
-  /** Such as `team/hello`. */
+  /** The path, such as `team/hello`. */
   readonly repository: string
 }
 
@@ -13,7 +13,7 @@ export interface Repository {
 export interface OciReference extends Repository {
   /** `latest` if neither a tag nor a digest is given. With a digest, it is only shown. */
   readonly tag: string | undefined
-  /** Of the manifest: `sha256:` and 64 hex digits. It decides, whatever the tag is. */
+  /** The digest of the manifest: `sha256:` and 64 hex digits. It takes precedence over the tag. */
   readonly digest: string | undefined
   /** SHA-256 of the module's bytes in lower-case hex, from `#sha256=`. */
   readonly pin: string | undefined
@@ -30,7 +30,7 @@ export function isOciReference(text: string): boolean {
 /** A host name, IPv4 or bracketed IPv6 address, with an optional port. */
 const REGISTRY = /^(?:[a-z\d](?:[a-z\d.-]{0,253}[a-z\d])?|\[[\da-f:.]{2,45}\])(?::\d{1,5})?$/
 
-/** As in the OCI distribution specification: `<name>`, `<reference>` as a tag. */
+/** `<name>`, and `<reference>` as a tag, of the OCI distribution specification. */
 const NAME = /^[a-z\d]+(?:(?:\.|_|__|-+)[a-z\d]+)*(?:\/[a-z\d]+(?:(?:\.|_|__|-+)[a-z\d]+)*)*$/
 const TAG = /^\w[\w.-]{0,127}$/
 
@@ -87,7 +87,7 @@ export function renderReference({ registry, repository, tag, digest }: OciRefere
   return `${OCI_SCHEME}${registry}/${repository}${tag === undefined ? '' : `:${tag}`}${digest === undefined ? '' : `@${digest}`}`
 }
 
-/** The same artifact by its digest. */
+/** Renders the artifact's reference with its digest. */
 export function renderPinned({ registry, repository }: Repository, digest: string): string {
   return `${OCI_SCHEME}${registry}/${repository}@${digest}`
 }

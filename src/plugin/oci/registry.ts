@@ -52,11 +52,11 @@ export interface Transfer {
 }
 
 export interface RegistryOptions {
-  /** Of the process: proxies, and where the credentials are. */
+  /** The environment of the process: proxies, and where the credentials are. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** By `host[:port]`. */
+  /** Settings by `host[:port]`. */
   readonly registries?: Readonly<Record<string, RegistrySettings>> | undefined
-  /** For one operation with all its requests and repeats. Default: 30 s. */
+  /** The limit of one operation with all its requests and repeats. Default: 30 s. */
   readonly timeoutMs?: number | undefined
   /** Aborts all operations, which fail with its reason. */
   readonly signal?: AbortSignal | undefined

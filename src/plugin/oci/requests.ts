@@ -16,9 +16,9 @@ import {
 import { type HttpRequest, type HttpResponse, openTransport, type Transport } from './transport.ts'
 
 interface RequestOptions extends OperationLimits {
-  /** Of the process: proxies, and where the credentials are. */
+  /** The environment of the process: proxies, and where the credentials are. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** By `host[:port]`. */
+  /** Settings by `host[:port]`. */
   readonly registries: Readonly<Record<string, RegistrySettings>>
   readonly retryDelaysMs: readonly number[]
 }
@@ -61,7 +61,7 @@ const MAX_REDIRECTS = 5
 class AuthorizedRequests implements Requests {
   readonly #options: RequestOptions
   readonly #authorizations: Authorizations
-  /** By registry: each may have authorities of its own. */
+  /** Transports by registry, each of which may have authorities of its own. */
   readonly #transports = new Map<string, Promise<Transport>>()
 
   constructor(options: RequestOptions) {
@@ -196,7 +196,7 @@ interface SentRequest {
 
 interface FollowedResponse {
   readonly response: HttpResponse
-  /** After redirects. */
+  /** The URL after redirects. */
   readonly url: URL
 }
 

@@ -3,7 +3,7 @@ import { UnpackError } from './unpack.ts'
 
 /** An entry of an archive. */
 export interface TarEntry {
-  /** Without `./` and `/` at its start and `/` at its end; it contains no `..`. Empty for the root folder. */
+  /** The path without `./` and `/` at its start and `/` at its end; it contains no `..`. Empty for the root folder. */
   readonly path: string
   /** `special`: a link, a device or a pipe. No link is followed. */
   readonly kind: 'file' | 'folder' | 'special'

@@ -65,7 +65,7 @@ function parsePattern(text: string): Pattern | { readonly problem: string } {
   return { protocol, parts: name.split('*'), port }
 }
 
-/** As in a URL: in lower case, in ASCII, addresses in canonical form; a `*` stays. */
+/** Normalises a host as in a URL: lower case, ASCII, addresses in canonical form; a `*` stays. */
 function hostName(host: string): string | undefined {
   if (!URL.canParse(`http://${host}`)) return undefined
   const name = new URL(`http://${host}`).hostname.replace(/\.$/, '')

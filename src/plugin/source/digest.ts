@@ -9,7 +9,7 @@ export function sha256(bytes: Uint8Array | string): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** The same for large data: the event loop turns between chunks. */
+/** Hashes large data in slices, so that the event loop turns between them. */
 export async function sha256InSlices(bytes: Uint8Array): Promise<string> {
   const hash = createHash('sha256')
   for (let at = 0; at < bytes.length; at += SLICE_BYTES) {

@@ -90,7 +90,7 @@ interface DownloadOptions {
   readonly etag?: string | undefined
   /** Default: 256 MiB. */
   readonly maxBytes?: number | undefined
-  /** For the whole download: redirects, headers, body. Default: 30 s. */
+  /** The limit of the whole download: redirects, headers, body. Default: 30 s. */
   readonly timeoutMs?: number | undefined
   /** Aborts the download. */
   readonly signal?: AbortSignal | undefined

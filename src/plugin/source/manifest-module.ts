@@ -212,7 +212,7 @@ export class Problems {
     this.#lines.push(`  ${path || 'manifest'}: ${typeof message === 'string' ? message : message()}`)
   }
 
-  /** One line each. */
+  /** Renders one line per problem. */
   render(): string {
     const more = this.#count - this.#lines.length
     return [...this.#lines, ...(more > 0 ? [`  and ${more} more`] : [])].join('\n')

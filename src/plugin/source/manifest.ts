@@ -38,7 +38,7 @@ export interface AllowedPath {
 
 /** The origin of a manifest. */
 export interface ManifestPlace {
-  /** Its name in messages. */
+  /** The name in messages. */
   readonly name: string
   /**
    * Its folder, to which relative paths refer, or its URL. A manifest from the network cannot name files: it must not reach

@@ -74,7 +74,7 @@ export interface Source {
   readonly name: string
   /** The file's name, or the start of the digest: for display. */
   readonly file: string
-  /** At least `main`; others are linked by their names. */
+  /** `main`, and modules that are linked by their names. */
   readonly modules: readonly SourceModule[]
   /** undefined if there is no manifest. */
   readonly settings: ManifestSettings | undefined

@@ -14,7 +14,7 @@ import type { Policy } from './trust.ts'
 export interface Claim {
   readonly signer: Signer
   readonly format: 'bundle' | 'cosign2'
-  /** Of an attestation; undefined for a signature. */
+  /** The predicate type of an attestation; undefined for a signature. */
   readonly predicateType: string | undefined
 }
 

@@ -19,7 +19,7 @@ export interface EvidencePiece {
   /** The digest of the layer or manifest in the registry. */
   readonly origin: string
   readonly content: Uint8Array
-  /** In base64. Only of `simple-signing`; the other kinds contain theirs. */
+  /** Base64. Only `simple-signing` has one; the other kinds contain theirs. */
   readonly signature?: string | undefined
 }
 

@@ -45,7 +45,7 @@ export function longestPrefix<Policy>(
   return policies.get(ANY)
 }
 
-/** Without query. `URL` has resolved `.` and `..`, and made scheme and host canonical. */
+/** The name of a URL, without its query. `URL` has resolved `.` and `..`, and made scheme and host canonical. */
 function nameOfUrl({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`.replace(/\/$/, '')
 }

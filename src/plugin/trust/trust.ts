@@ -37,7 +37,7 @@ export interface Trust {
 
 /** A policy whose files were loaded. */
 export interface Policy {
-  /** Its prefix, as the configuration has it. */
+  /** The prefix, as in the configuration. */
   readonly name: string
   /** SHA-256, in hex, over everything that decides: a result with the same policy and the same evidence is the same. */
   readonly digest: string
@@ -50,7 +50,7 @@ export interface Policy {
 /** Limit of a trusted root, in bytes. Sigstore's has 7 KB. */
 const MAX_ROOT_BYTES = 1_048_576
 
-/** Each signature is tried with each key. */
+/** Maximum number of keys: each signature is tried with each key. */
 const MAX_KEYS = 16
 
 /**

@@ -14,9 +14,9 @@ import type { Policy } from './trust.ts'
 
 /** A plug-in that fulfils a policy. */
 export interface Verified {
-  /** Of the first valid signature. */
+  /** The signer of the first valid signature. */
   readonly signer: Signer
-  /** Of the same signature. */
+  /** The format of that signature. */
   readonly format: Claim['format']
   /** The predicate types of attestations by signers of the policy, in alphabetical order. */
   readonly predicateTypes: readonly string[]

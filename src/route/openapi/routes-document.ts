@@ -89,7 +89,7 @@ export function operationId({ host }: ServedRoute, method: string, path: string)
   return `${method} ${host ?? ''}${path}`.replaceAll(/[^\w.-]+/g, '_')
 }
 
-/** By media type. */
+/** Schemas by media type. */
 export type Content = Readonly<Record<string, { readonly schema?: JsonSchema }>>
 
 /** What clients should know of a route. */
@@ -97,7 +97,7 @@ interface RouteDescription {
   readonly summary: string
   readonly description: string | undefined
   readonly body: Content
-  /** By status. */
+  /** Responses by status. */
   readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>
 }
 
@@ -140,7 +140,7 @@ export function describeRoute(
   }
 }
 
-/** Of a failure. */
+/** The schema of problem details. */
 export const PROBLEM_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'Problem details (RFC 9457).',

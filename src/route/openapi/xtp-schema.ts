@@ -31,7 +31,7 @@ const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
 /** Larger files are treated as a mistake. */
 const MAX_SCHEMA_BYTES = 262_144
 
-/** So are more deeply nested ones. */
+/** Maximum depth of schemas. More deeply nested ones allow anything. */
 const MAX_SCHEMA_DEPTH = 32
 
 /** A route with the source of its plug-in. */

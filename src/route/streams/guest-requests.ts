@@ -162,7 +162,7 @@ class GuestRequests implements StreamRequests {
     return { problem: PROBLEM_OF[code] ?? 'failed' }
   }
 
-  /** Of a call only the first failure is a warning: a guest can fail often. */
+  /** Logs a call's first failure as a warning and later ones at debug level: a guest can fail often. */
   #log(reason: string): void {
     const { log } = this.#caller
     if (this.#hasFailed) log.debug({ reason }, FAILED)
@@ -173,7 +173,7 @@ class GuestRequests implements StreamRequests {
 
 const FAILED = 'a streamed HTTP request of a guest failed'
 
-/** By the code of the error. */
+/** Problems by error code. */
 const PROBLEM_OF: Readonly<Record<string, StreamProblem>> = {
   WASM_SERVE_OUTBOUND_REQUEST_INVALID: 'invalid',
   WASM_SERVE_OUTBOUND_REFUSED: 'forbidden',

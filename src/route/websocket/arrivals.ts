@@ -15,7 +15,7 @@ const TURN_BYTES = 65_536
 interface ArrivalEvents {
   /** The client does what no client needs to do. */
   refuse(error: KnownError): void
-  /** It has sent as much as is read at a time: others have their turn. */
+  /** The client has sent as much as is read in one turn: other connections are next. */
   rest(): void
 }
 

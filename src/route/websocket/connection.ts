@@ -25,7 +25,7 @@ export interface ConnectionLimits {
 
 /** A message of a WebSocket. */
 interface Message {
-  /** With a buffer of their own. */
+  /** Bytes in a buffer of their own. */
   readonly bytes: Uint8Array
   readonly isText: boolean
 }
@@ -56,7 +56,7 @@ export class Connection implements SocketFigures {
   #queued = 0
   /** Messages wait. */
   #isPaused = false
-  /** Others have their turn. */
+  /** Whether reading pauses so that other connections have their turn. */
   #isResting = false
   /** The newest ping without an answer. */
   #pinged: Buffer | undefined

@@ -14,7 +14,7 @@ export class FrameReader {
   #headBytes = 0
   #isInPayload = false
   #payloadLeft = 0
-  /** Of the incomplete message. */
+  /** Bytes of the incomplete message. */
   #bytes = 0
   #messages = 0
 

@@ -83,7 +83,7 @@ const REASON_BYTES = 123
 /** Normal, policy, internal error. */
 const ENDS: ReadonlySet<number> = new Set([1000, 1008, 1011])
 
-/** Others than codes for applications are sent by the server itself, or must not be sent. (RFC 6455, section 7.4) */
+/** Whether a guest may close with this code: one for applications. The server itself sends the others, or they must not be sent. (RFC 6455, section 7.4) */
 function isGuestCode(code: number): boolean {
   return ENDS.has(code) || (Number.isInteger(code) && code >= 3_000 && code <= 4_999)
 }

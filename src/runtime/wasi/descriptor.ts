@@ -140,7 +140,7 @@ function rights(...names: readonly (keyof typeof BIT)[]): bigint {
 export const RIGHT_READ = rights('fd_read')
 export const RIGHT_WRITE = rights('fd_write')
 
-/** Without the right to seek: libcs recognize a terminal by that, and buffer its output by lines. */
+/** Rights of streams. The right to seek is missing: libcs recognize a terminal by that, and buffer its output by lines. */
 export const STREAM_INPUT = rights('fd_read', 'fd_filestat_get', 'poll_fd_readwrite')
 export const STREAM_OUTPUT = rights('fd_write', 'fd_filestat_get', 'poll_fd_readwrite')
 

@@ -60,7 +60,7 @@ export class Directory {
     return this.#path
   }
 
-  /** Without `/proc`: checks that the file opened by {@link at} is still the entry. */
+  /** Checks, without `/proc`, that the file opened by {@link at} is still the entry. */
   checkOpened(name: string, fd: number): void {
     if (this.#fdFolder !== undefined) return
     if (!isSameFile(lstatSync(this.at(name)), fstatSync(fd))) throw new WasiError('ENOTCAPABLE')

@@ -52,7 +52,7 @@ export function openRegularFile(directory: Directory, name: string, mode: FileMo
   })
 }
 
-/** Without `O_TRUNC`: the opened file is checked before it is truncated. */
+/** Flags without `O_TRUNC`: the opened file is checked before it is truncated. */
 function accessFlags({ read, write, append, create, exclusive, truncate }: FileMode): number {
   const { O_APPEND, O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_WRONLY } = constants
   const writing = write || truncate

@@ -28,7 +28,7 @@ export class GuestMemory {
     return this.#bytes
   }
 
-  /** Like {@link bytes}, for numbers (little-endian). */
+  /** A view of {@link bytes} for numbers (little-endian). */
   get view(): DataView {
     return this.#view
   }

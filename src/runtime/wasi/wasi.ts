@@ -42,7 +42,7 @@ export interface Wasi {
   /** All functions of `wasi_snapshot_preview1`. None throws, except `proc_exit` a {@link ProcExit}. */
   readonly imports: WasiFunctions
 
-  /** One of them. Created with its group on first use: few guests need them all. */
+  /** Returns a function. Its group is created on first use: few guests need them all. */
   function(name: string): WebAssembly.ImportValue | undefined
 
   /** Sets the guest's memory. Until then every pointer is `EFAULT`, even in a start function. */

@@ -223,7 +223,7 @@ interface FetchedKeys {
  * keys are used up to an age of {@link STALE_MS}. Only one fetch runs at a time.
  */
 export class RemoteKeys implements JwtKeys {
-  /** Each key of the set states its algorithm. */
+  /** Allowed algorithms. Each key of the set states its own. */
   readonly algorithms: readonly JwtAlgorithm[] = [
     ...(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'] as const),
     ...(['ES256', 'ES384', 'ES512', 'EdDSA'] as const),
@@ -363,7 +363,7 @@ export class RemoteKeys implements JwtKeys {
   }
 }
 
-/** For the log. Several addresses that failed have no message together, but a code. */
+/** Explains the failure for the log. If several addresses failed, the error has a code, but no message. */
 function whyUnfetched(error: unknown, timeoutMs: number): string {
   if (error instanceof SyntaxError) return 'it is not JSON'
   if (!(error instanceof Error)) return String(error)

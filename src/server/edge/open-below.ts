@@ -39,7 +39,7 @@ export async function openBelow(
   }
 }
 
-/** Not `O_PATH`, which Node does not support. FIFOs do not block, and a terminal does not become the controlling one. */
+/** Flags without `O_PATH`, which Node does not support. FIFOs do not block, and a terminal does not become the controlling one. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 async function openReal(found: string, top: string, fdFolder: string): Promise<OpenedEntry | undefined> {

@@ -20,10 +20,10 @@ export type AnswerUnrouted = (request: FastifyRequest, reply: FastifyReply) => P
 
 /** A folder of files. */
 interface StaticFolder {
-  /** Of its URLs. It ends with a slash. */
+  /** The prefix of its URLs. It ends with a slash. */
   readonly prefix: string
   readonly path: string
-  /** Of its files. */
+  /** The header `Cache-Control` of its files. */
   readonly cacheControl: string
 }
 
