@@ -10,7 +10,7 @@ import {
   type CreateServerOptions,
   checkCreateServerOptions,
 } from './options/options.ts'
-import { type Behind, openFront } from './server/server.ts'
+import { type AppSource, openFront } from './server/server.ts'
 
 /** A Fastify app that serves plug-ins and nothing else. */
 export interface WasmServer extends FastifyInstance {
@@ -52,7 +52,7 @@ export async function createServer(
     })
     deployments = made
     let stop: () => void = () => undefined
-    const behind: Behind = {
+    const behind: AppSource = {
       get app() {
         return made.current.app
       },

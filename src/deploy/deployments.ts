@@ -13,7 +13,7 @@ import { isUrl } from '../plugin/source/url.ts'
 import type { RunningServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
-import { type FileLog, readSettled } from './file-log.ts'
+import { type FileSnapshot, readSettled } from './file-snapshot.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
 import { together } from './plan.ts'
 import type { OwnReplica, PreparedRoutes, ResolvedRoutes } from './replica.ts'
@@ -50,7 +50,7 @@ export interface Deployments {
   /** The call metrics, if they are enabled. */
   readonly meters: Meters | undefined
   /** The files of the configuration, or those of the last reload attempt. */
-  readonly files: FileLog
+  readonly files: FileSnapshot
   /** The digests of the tags of registries that are served, by reference. */
   readonly tags: ReadonlyMap<string, string>
   /** Why the configuration is not served as it was read last; undefined if it is. */
@@ -209,7 +209,7 @@ const CHANGE_END_MS = 500
 
 /** Everything that lives as long as the deployments. */
 interface DeploymentParts {
-  readonly files: FileLog
+  readonly files: FileSnapshot
   readonly tags: ReadonlyMap<string, string>
   readonly replica: OwnReplica
   readonly store: EditStore | undefined
@@ -247,7 +247,7 @@ class LiveDeployments implements Deployments {
   readonly #replica: OwnReplica
   readonly #store: EditStore | undefined
   #current: Deployment
-  #files: FileLog
+  #files: FileSnapshot
   #tags: ReadonlyMap<string, string>
   #behind: Behind | undefined
   readonly #changes = new Mutex()
@@ -282,7 +282,7 @@ class LiveDeployments implements Deployments {
     return this.#surroundings.shared?.revisionOf(revision) ?? revision
   }
 
-  get files(): FileLog {
+  get files(): FileSnapshot {
     return this.#files
   }
 

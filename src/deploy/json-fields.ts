@@ -47,7 +47,7 @@ export function wholeNumber(
   return Number(value)
 }
 
-export function truth(value: unknown, where: string): boolean {
+export function readBoolean(value: unknown, where: string): boolean {
   expect(typeof value === 'boolean', `${where} is neither true nor false`)
   return value
 }

@@ -137,7 +137,7 @@ export async function openTogether({ options }: Pick<Plan, 'options'>): Promise<
 }
 
 /** The reason that a server does not start: each route is checked alone. If none fails, it is the start's own error. */
-export async function explainFailure(
+export async function explainPlanFailure(
   plan: Pick<Plan, 'options' | 'routes' | 'given'>,
   error: unknown,
 ): Promise<unknown> {

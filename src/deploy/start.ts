@@ -7,10 +7,10 @@ import type { ConfigurationSource } from './configuration.ts'
 import { type Deployment, type Deployments, deploymentsFrom, type Surroundings } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
-import { FileLog } from './file-log.ts'
+import { FileSnapshot } from './file-snapshot.ts'
 import { PluginTable } from './loader.ts'
 import { openLocalReplica } from './local-replica.ts'
-import { explainFailure, planAll } from './plan.ts'
+import { explainPlanFailure, planAll } from './plan.ts'
 import { loadOptionsOf, type Resolved } from './resolve.ts'
 import { type FirstPlan, resolvedBy } from './resolver.ts'
 import type { EditStore } from './state-folder.ts'
@@ -49,7 +49,7 @@ export async function openDeployments(
     }
     return deploymentsFrom(source, deployment, { files, tags, replica, store }, surroundings)
   } catch (error) {
-    throw source.listsProblems ? await explainFailure(first, error) : error
+    throw source.listsProblems ? await explainPlanFailure(first, error) : error
   }
 }
 
@@ -64,8 +64,8 @@ export async function planFirst(
   source: ConfigurationSource,
   openStore: (configuration: Configuration) => Promise<EditStore | undefined>,
   compiles?: (server: ConfigMap) => boolean,
-): Promise<FirstPlan & { readonly files: FileLog; readonly tags: ReadonlyMap<string, string> }> {
-  const files = new FileLog()
+): Promise<FirstPlan & { readonly files: FileSnapshot; readonly tags: ReadonlyMap<string, string> }> {
+  const files = new FileSnapshot()
   const tags = new Map<string, string>()
   const plugins = new PluginTable()
   let store: EditStore | undefined

@@ -9,10 +9,10 @@ import {
   JsonProblem,
   optional,
   readArray,
+  readBoolean,
   readDigest,
   readObject,
   readTextField,
-  truth,
   wholeNumber,
 } from './json-fields.ts'
 
@@ -79,7 +79,7 @@ function readPlugin([item, where]: readonly [unknown, string]): [string, PluginV
   return [
     readTextField(name, `${where}.name`),
     {
-      added: truth(added, `${where}.added`),
+      added: readBoolean(added, `${where}.added`),
       versions: read,
       traffic: shares,
       over: optional(over, `${where}.over`, readDigest),
@@ -143,7 +143,7 @@ function readSettings(value: unknown, where: string): ManifestSettings {
   const { isRemote, memory, timeoutMs, config, allowedHosts, allowedPaths } = readObject(value, where)
   const { maxPages, maxHttpResponseBytes, maxVarBytes } = readObject(memory, `${where}.memory`)
   return {
-    isRemote: truth(isRemote, `${where}.isRemote`),
+    isRemote: readBoolean(isRemote, `${where}.isRemote`),
     memory: {
       maxPages: optional(maxPages, `${where}.memory.maxPages`, (pages, at) =>
         wholeNumber(pages, at, 1, 65_536),
@@ -183,6 +183,6 @@ function allowedPathField([item, where]: readonly [unknown, string]): AllowedPat
   return {
     host: readTextField(host, `${where}.host`),
     guest: readTextField(guest, `${where}.guest`),
-    readOnly: truth(readOnly, `${where}.readOnly`),
+    readOnly: readBoolean(readOnly, `${where}.readOnly`),
   }
 }

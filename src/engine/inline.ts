@@ -13,7 +13,7 @@ import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Engine, Isolation } from './engine.ts'
-import { type FairTurns, SLOW_MS } from './fair-turns.ts'
+import { SLOW_MS, type TurnScheduler } from './turn-scheduler.ts'
 import type { StallWatch } from './watchdog.ts'
 
 /** One instance on the event loop, one call at a time. A guest that does not return cannot be stopped. */
@@ -30,7 +30,7 @@ export interface InlineOptions extends Isolation {
   /** Detects a guest that blocks the event loop; closed with the engine. Default: no detection. */
   readonly watch?: StallWatch | undefined
   /** Where calls wait while the guest is slow. Default: they wait for its previous calls only. */
-  readonly turns?: FairTurns | undefined
+  readonly turns?: TurnScheduler | undefined
 }
 
 export interface InlineEngine extends Engine {
@@ -55,7 +55,7 @@ class SingleInstanceEngine implements InlineEngine {
   changes = 0
   readonly #options: InlineOptions
   readonly #watch: StallWatch | undefined
-  readonly #turns: FairTurns | undefined
+  readonly #turns: TurnScheduler | undefined
   readonly #waiting: WaitingCall[] = []
   /** undefined until a call needs one: at the start, and after recycling or failure. */
   #instance: Instance | undefined
@@ -213,8 +213,8 @@ class SingleInstanceEngine implements InlineEngine {
 
   /** An instance survives an error that the guest set. After a trap (the error has a cause) it is never used again. */
   #failed(instance: Instance, error: unknown): void {
-    const saidNo = error instanceof GuestError && error.cause === undefined
-    if (saidNo || error instanceof BodyTooLargeError) {
+    const isGuestError = error instanceof GuestError && error.cause === undefined
+    if (isGuestError || error instanceof BodyTooLargeError) {
       this.#ended(instance)
       return
     }

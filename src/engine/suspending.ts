@@ -7,7 +7,7 @@ import { nextTurn, Pace } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { withCallHooks } from '../runtime/call-hooks.ts'
 import { type Engine, PendingCall } from './engine.ts'
-import { type GuestPool, openPool, type PoolOptions } from './guest-pool.ts'
+import { type GuestPool, openInstancePool, type PoolOptions } from './instance-pool.ts'
 import { isGone, isToBeEnded } from './workers/runner.ts'
 
 interface SuspendingOptions extends PoolOptions {
@@ -47,7 +47,7 @@ class SuspendingEngine implements Engine, ServiceLink {
     const { settings, services } = options
     const guest = services.onEventLoop(settings.functions, this)
     this.#options = options
-    this.#pool = openPool({
+    this.#pool = openInstancePool({
       ...options,
       runtime: withCallHooks(options.runtime, guest.calls),
       settings: { ...settings, ...guest.settings },

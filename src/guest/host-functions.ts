@@ -50,8 +50,8 @@ class HostFunctionFailure extends Error {
 }
 
 /** Thrown by a host function when a service that it needs is unavailable: not a mistake of the guest. */
-export class HostTrouble extends Error {
-  override readonly name = 'HostTrouble'
+export class ServiceUnavailable extends Error {
+  override readonly name = 'ServiceUnavailable'
 }
 
 /**
@@ -60,13 +60,13 @@ export class HostTrouble extends Error {
  * @param hostError - The error of the call that a host function has set. It takes precedence over a thrown value. The
  * error then has a `cause`, because its instance cannot continue.
  */
-export function brokenCall(thrown: unknown, exportName: string, hostError?: string): Error {
+export function interruptionError(thrown: unknown, exportName: string, hostError?: string): Error {
   if (hostError !== undefined && thrown instanceof HostFunctionFailure)
     return new GuestError(hostError, { cause: describeFailure(thrown) })
   const reason = thrown instanceof HostFunctionFailure ? thrown.cause : thrown
   if (reason instanceof VarsFull)
     return new VariablesFullError(exportName, reason.limit, { cause: describeFailure(thrown) })
-  const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof HostTrouble
+  const isTrouble = thrown instanceof HostFunctionFailure && thrown.cause instanceof ServiceUnavailable
   if (isTrouble) return new HostUnavailableError(exportName, { cause: describeTrap(thrown) })
   return new GuestTrapError(exportName, { cause: describeFailure(thrown) })
 }

@@ -8,13 +8,12 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'contract/json-machine.ts machine': 'The JSON scanner, compiled once. It keeps nothing between two calls.',
   'engine/engine.ts openEndables':
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
-  'engine/fair-turns.ts processFairTurns':
-    'The slow guests of all servers take turns: a process has one loop.',
-  'engine/fair-turns.ts processReads':
+  'engine/turn-scheduler.ts slowGuests': 'The slow guests of all servers take turns: a process has one loop.',
+  'engine/turn-scheduler.ts processReads':
     'Clients that send many small pieces take turns: a process has one loop.',
   'engine/suspending.ts NEVER': 'A signal that is never aborted.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
-  'engine/workers/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
+  'engine/workers/runner-pool.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
   'extism/call-queue.ts hosting': 'Calls whose host functions run: while there are none, nothing is tracked.',
@@ -37,6 +36,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/node-workarounds.ts readBytes':
     'Bytes that were read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
+  'platform/packages.ts version': 'The version of the package, read once.',
   'platform/partial-bytes.ts processPartials':
     'What has arrived of bodies and messages of which a part is missing: a process has one memory.',
   'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',

@@ -26,10 +26,10 @@ import { hooksOf, type RouteHooks, type RunCall, runCalls, runHookedCalls, serve
 import { blameRoute } from './route-error.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
 import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
-import { splitter } from './split.ts'
 import { serveStreams } from './streams/serve-streams.ts'
 import type { SocketTableRoute } from './websocket/add-websockets.ts'
 import type { RouteSockets } from './websocket/serve-websocket.ts'
+import { weightedChoice } from './weighted-choice.ts'
 
 /**
  * Adds the routes to an app, which closes their resources.
@@ -220,7 +220,7 @@ function splitHandlers(
   percent = 0,
 ): RouteHandlerMethod {
   if (!second) return first
-  const isSecond = splitter(percent)
+  const isSecond = weightedChoice(percent)
   return function handle(this: FastifyInstance, request, reply) {
     return (isSecond() ? second : first).call(this, request, reply)
   }
@@ -284,7 +284,7 @@ function unreadScope(add: (scope: FastifyInstance) => void) {
 }
 
 function splitCalls(first: RunCall, second: RunCall, percent: number): RunCall {
-  const isSecond = splitter(percent)
+  const isSecond = weightedChoice(percent)
   return (request, reply) => (isSecond() ? second(request, reply) : first(request, reply))
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { processReads } from '../engine/fair-turns.ts'
+import { processReads } from '../engine/turn-scheduler.ts'
 import { BadRequestError, BodyTooLargeError, PartialBytesFullError } from '../errors/errors.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
 import { type Part, processPartials } from '../platform/partial-bytes.ts'

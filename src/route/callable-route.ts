@@ -8,7 +8,7 @@ import type { OpenRoute } from './open-route.ts'
 import type { OpenVersions, VersionedRoute } from './open-routes.ts'
 import { hookedInput, notify, type RouteHooks } from './route.ts'
 import type { RoutePool } from './route-pool.ts'
-import { splitter } from './split.ts'
+import { weightedChoice } from './weighted-choice.ts'
 
 /** A route whose guests are called by something other than a request to its URL: bytes in, bytes out. */
 export interface CallableRoute {
@@ -53,7 +53,7 @@ export function callableRoute(
   const countsOf = (version: OpenRoute) => (next ? pool.countsOf(version) : undefined)
   const callLive = callVersion(live, countsOf(live))
   const callNext = next && callVersion(next.route, countsOf(next.route))
-  const isNext = splitter(next?.percent ?? 0)
+  const isNext = weightedChoice(next?.percent ?? 0)
   const run: CallVersion = (...call) => (callNext && isNext() ? callNext(...call) : callLive(...call))
   const { plugin } = live.options
   return {

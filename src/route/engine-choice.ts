@@ -59,12 +59,12 @@ export function chooseEngine(
   path: readonly string[],
   waitsFor: readonly string[] = reasonsToWait(serviceUse(route, plugin)),
 ): EngineChoice {
-  const reason = whyThreads(route, plugin, waitsFor)
+  const reason = reasonForThreads(route, plugin, waitsFor)
   const problems = exclusiveOptions(route, plugin, reason, waitsFor)
   if (problems.length > 0) {
     throw optionsError(problems.map(({ option, message }) => problemAt([...path, option], message)))
   }
-  const name = whyProcess(route, plugin) === undefined ? 'workers' : 'subprocess'
+  const name = reasonForProcess(route, plugin) === undefined ? 'workers' : 'subprocess'
   if (!reason || route.engine === 'inline') return { name: 'inline' }
   const workers = route.workers === 'auto' ? availableParallelism() : route.workers
   return {
@@ -83,16 +83,20 @@ function isStreaming(waitsFor: readonly string[]): boolean {
 const STREAM_WORKERS = 4
 
 /** The reason that only a process can run its guests; undefined if there is none. */
-function whyProcess(
+function reasonForProcess(
   { engine }: { readonly engine?: ResolvedRoute['engine'] | undefined },
   { needsProcess }: Plugin,
 ): string | undefined {
   return engine === 'subprocess' ? '--engine subprocess' : needsProcess
 }
 
-function whyThreads(route: ResolvedRoute, plugin: Plugin, waitsFor: readonly string[]): string | undefined {
+function reasonForThreads(
+  route: ResolvedRoute,
+  plugin: Plugin,
+  waitsFor: readonly string[],
+): string | undefined {
   const { engine, workers, deadline } = route
-  const needed = whyProcess(route, plugin)
+  const needed = reasonForProcess(route, plugin)
   if (needed !== undefined) return needed
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
@@ -125,7 +129,7 @@ function exclusiveOptions(
     const message = 'must be message: the plug-in does not import ws_receive of wasm-serve:http'
     problems.push({ option: 'websocketPer', message })
   }
-  const isProcess = whyProcess({ engine }, plugin) !== undefined
+  const isProcess = reasonForProcess({ engine }, plugin) !== undefined
   if (process !== undefined && !isProcess)
     problems.push({ option: 'process', message: 'only engine subprocess has processes' })
   if (!reason) return problems

@@ -1,11 +1,11 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
-import { processFairTurns } from '../engine/fair-turns.ts'
 import { openInline } from '../engine/inline.ts'
 import { type AwakeEngines, openLazy } from '../engine/lazy.ts'
 import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { openSubprocess } from '../engine/subprocess/subprocess.ts'
 import { openSuspending } from '../engine/suspending.ts'
+import { slowGuests } from '../engine/turn-scheduler.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { openWorkers } from '../engine/workers/workers.ts'
@@ -346,7 +346,7 @@ function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger
     ...inline,
     runtime: withCallHooks(route.runtime, guest.calls),
     settings: { ...settings, ...guest.settings },
-    turns: processFairTurns,
+    turns: slowGuests,
   })
 }
 

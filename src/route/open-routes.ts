@@ -153,9 +153,9 @@ export async function openRoutes(
     await pacedMap(found, ({ route: placed, use, lease, chosen }) =>
       forRoute(placed, async () => {
         const { options: route } = use
-        if (route.smoke && !lease?.wasSmoked(route)) {
+        if (route.smoke && !lease?.smokePassedFor(route)) {
           await unlessAborted(tryOut(route), signal)
-          lease?.smoked(route)
+          lease?.markSmokePassed(route)
         } else if (chosen && options.trial) await tryOnce(use, chosen)
       }),
     )

@@ -74,8 +74,8 @@ export class RoutePool {
     const remove = () => this.#remove(entry)
     return {
       route: entry.route,
-      wasSmoked: (options) => smokeKey(entry.smoked) === smokeKey(options),
-      smoked(options) {
+      smokePassedFor: (options) => smokeKey(entry.smoked) === smokeKey(options),
+      markSmokePassed(options) {
         entry.smoked = options
       },
       async giveBack() {
@@ -195,9 +195,9 @@ export interface Lease {
   /** The options that it was opened with. */
   readonly route: OpenRoute
   /** Whether the smoke request was passed with these options. */
-  wasSmoked(options: CheckedRouteOptions): boolean
+  smokePassedFor(options: CheckedRouteOptions): boolean
   /** Records a passed smoke request. */
-  smoked(options: CheckedRouteOptions): void
+  markSmokePassed(options: CheckedRouteOptions): void
   /** Gives back the lease. After the last release, the instances close when their calls have ended. */
   giveBack(): Promise<void>
 }

@@ -1,6 +1,6 @@
 import type { CallHooks } from '../guest/services/service.ts'
-import { after } from '../guest/streams/after.ts'
 import type { Caller } from '../observe/observe.ts'
+import { thenMaybe } from '../platform/maybe-promise.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import type { Instance, Runtime } from './runtime.ts'
 
@@ -10,7 +10,7 @@ export function withCallHooks(runtime: Runtime, all: readonly CallHooks[]): Runt
     ({ name, open }, hooks) => ({
       name,
       open: (plugin, settings) =>
-        after(open(plugin, settings), (instance) => new HookedInstance(instance, hooks)),
+        thenMaybe(open(plugin, settings), (instance) => new HookedInstance(instance, hooks)),
     }),
     runtime,
   )
@@ -40,8 +40,8 @@ class HookedInstance implements Instance {
   /** Calls the guest. After a failure the call does not end: its answer is broken. */
   call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
     this.#hooks.begin(caller)
-    return after(this.#instance.call(exportName, input, caller), (output) =>
-      after(this.#hooks.end(caller), () => output),
+    return thenMaybe(this.#instance.call(exportName, input, caller), (output) =>
+      thenMaybe(this.#hooks.end(caller), () => output),
     )
   }
 

@@ -6,7 +6,7 @@ import {
   InstanceStartError,
   OutputTooLargeError,
 } from '../errors/errors.ts'
-import { brokenCall, describeTrap } from '../guest/host-functions.ts'
+import { describeTrap, interruptionError } from '../guest/host-functions.ts'
 import { type OwnVars, openVars } from '../guest/vars.ts'
 import { START } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
@@ -33,9 +33,9 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 
 function openInstance(plugin: CompiledPlugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
-  const place = spareSlotFor(plan, settings)
-  const parts = takeSpare(place) ?? linkParts(plugin, plan, settings, place.origins)
-  return new LinkedInstance(parts, () => leaveSpare(place, parts))
+  const place = slotFor(plan, settings)
+  const parts = takeParts(place) ?? linkParts(plugin, plan, settings, place.origins)
+  return new LinkedInstance(parts, () => keepParts(place, parts))
 }
 
 function linkParts(
@@ -102,7 +102,7 @@ interface SpareSlot {
 
 const spareSlots = new WeakMap<InstanceSettings, SpareSlot>()
 
-function spareSlotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
+function slotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
   const known = spareSlots.get(settings)
   if (known?.plan === plan) return known
   const place = { plan, origins: {}, spare: undefined }
@@ -111,7 +111,7 @@ function spareSlotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
 }
 
 /** Restores the initial state, if possible. No guest may be running in the parts or have been interrupted. */
-function leaveSpare(place: SpareSlot, parts: InstanceParts): void {
+function keepParts(place: SpareSlot, parts: InstanceParts): void {
   if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return
   if (!parts.linked.renewal.renew()) return
   parts.ownVars.clear()
@@ -123,7 +123,7 @@ function leaveSpare(place: SpareSlot, parts: InstanceParts): void {
  *
  * @throws {@link InstanceStartError}
  */
-function takeSpare(place: SpareSlot): InstanceParts | undefined {
+function takeParts(place: SpareSlot): InstanceParts | undefined {
   const parts = place.spare
   if (!parts) return undefined
   place.spare = undefined
@@ -325,7 +325,7 @@ class LinkedInstance implements Instance {
   #toCallError(thrown: unknown, exportName: string): unknown {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
-    return brokenCall(thrown, exportName, this.#hostError(exportName))
+    return interruptionError(thrown, exportName, this.#hostError(exportName))
   }
 
   /** The error of the call, if a host function has set one. */

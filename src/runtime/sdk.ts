@@ -8,7 +8,7 @@ import {
   RuntimeUnfitError,
   VariablesFullError,
 } from '../errors/errors.ts'
-import { brokenCall, describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
+import { describeTrap, interruptionError, type NamedHostFunction } from '../guest/host-functions.ts'
 import { HTTP_NOT_ALLOWED, httpFailure } from '../guest/outbound/guest-http.ts'
 import { initialisersOf } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
@@ -280,7 +280,7 @@ function toCallError(
   }
   // node:wasi throws a symbol, and hides the exit status.
   if (typeof thrown === 'symbol') return new GuestExitError(exportName)
-  return brokenCall(thrown, exportName, hostError)
+  return interruptionError(thrown, exportName, hostError)
 }
 
 /** The SDK expects a console-like logger. */

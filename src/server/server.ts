@@ -215,7 +215,7 @@ interface Front {
 }
 
 /** Lifecycle of the app behind a front. */
-export interface Behind {
+export interface AppSource {
   /** The current app. */
   readonly app: FastifyInstance
   /** Called when the front begins to close: no replacements from now on. */
@@ -230,7 +230,7 @@ export interface Behind {
  */
 export async function openFront(
   options: CheckedServerOptions,
-  behind: Behind,
+  behind: AppSource,
   log: FastifyBaseLogger,
 ): Promise<Front> {
   // The process may have other servers: their calls must not be ended here.

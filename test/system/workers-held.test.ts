@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
-import { HeldWatch, unusedMs } from '../../src/engine/workers/runner.ts'
+import { BlockedTimeMeter, unusedMs } from '../../src/engine/workers/runner.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'
@@ -90,7 +90,7 @@ test.each([
 
 test('what is shorter than the least is no held time, and what was held is told once', () => {
   let [nowMs, cpuMs] = [0, 0]
-  const watch = new HeldWatch(100, { nowMs: () => nowMs, cpuMs: () => cpuMs })
+  const watch = new BlockedTimeMeter(100, { nowMs: () => nowMs, cpuMs: () => cpuMs })
   watch.begin()
   nowMs = 99
   expect(watch.look()).toBeUndefined()

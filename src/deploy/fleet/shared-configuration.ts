@@ -16,7 +16,15 @@ import { optionsWhere } from '../../options/facts.ts'
 import { parseValue } from '../../options/flags.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import type { Configuration, DesiredRoute } from '../desired-state.ts'
-import { expect, JsonProblem, optional, readArray, readObject, readTextField, truth } from '../json-fields.ts'
+import {
+  expect,
+  JsonProblem,
+  optional,
+  readArray,
+  readBoolean,
+  readObject,
+  readTextField,
+} from '../json-fields.ts'
 import { readVersion } from '../state-json.ts'
 
 /** Incremented when a change makes the format unreadable for older versions. */
@@ -267,7 +275,7 @@ function readTemplate(value: unknown, where: string): ConfigTemplate {
   return {
     text: readTextField(text, `${where}.text`),
     kind: known,
-    isSecret: truth(isSecret, `${where}.isSecret`),
-    isPath: truth(isPath, `${where}.isPath`),
+    isSecret: readBoolean(isSecret, `${where}.isSecret`),
+    isPath: readBoolean(isPath, `${where}.isPath`),
   }
 }

@@ -8,13 +8,13 @@ import { Pieces } from '../../platform/pieces.ts'
 import type { Engine, PendingCall } from '../engine.ts'
 import { type HostBridge, startsAnew } from '../workers/host-bridge.ts'
 import {
-  type HeldTime,
+  type BlockedTime,
   isToBeEnded,
   type Runner,
   type RunnerKind,
   type RunnerOwner,
 } from '../workers/runner.ts'
-import { excusedMs, monotonicMs, type RunningCall, type ThreadStats } from '../workers/stamp.ts'
+import { excusedMs, monotonicMs, type RunningCall, type ThreadStats } from '../workers/thread-state.ts'
 import { openRunners, type RunnersOptions } from '../workers/workers.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
 import type { GuestProcess, Tenant } from './guest-process.ts'
@@ -203,7 +203,7 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
-  excuse({ from, to }: HeldTime): void {
+  excuse({ from, to }: BlockedTime): void {
     if (this.#given.length > 0 && this.#pausedAt === undefined)
       this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
   }

@@ -5,7 +5,7 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import { withCallHooks } from '../../runtime/call-hooks.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { PoolOptions } from '../guest-pool.ts'
+import type { PoolOptions } from '../instance-pool.ts'
 import type { InstantiablePlugin, WorkerStart } from './protocol.ts'
 
 /**

@@ -3,19 +3,19 @@ import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
 import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import type { AnswerWriter } from './answer-writer.ts'
 import { buffersOfRequest, startsAnew, unwrapHostAnswer } from './host-bridge.ts'
 import type { SuspendedAnswer, SuspendedRequest } from './protocol.ts'
-import type { Reporter } from './reporter.ts'
-import { excusedMs, monotonicMs, type Stamp } from './stamp.ts'
+import { excusedMs, monotonicMs, type ThreadState } from './thread-state.ts'
 
 /** A call of a thread that has several: it runs in turns, between which its guest is suspended. */
-export class CallInTurns implements Caller {
+export class SuspendedCall implements Caller {
   readonly number: number
   readonly exportName: string
   readonly log: Log
   /** The caller, for host functions. */
   readonly host: Pick<Caller, 'log'>
-  readonly reporter: Reporter
+  readonly writer: AnswerWriter
   /** Guest time of its turns that are over, in ms. */
   ranMs = 0
   /** The start of its current turn, or of its current wait. */
@@ -23,18 +23,18 @@ export class CallInTurns implements Caller {
   /** The reason that its guest must end. */
   endReason: Error | undefined
 
-  constructor(number: number, exportName: string, reporter: Reporter) {
+  constructor(number: number, exportName: string, writer: AnswerWriter) {
     this.number = number
     this.exportName = exportName
-    this.log = reporter.log
-    this.host = { log: reporter.log }
-    this.reporter = reporter
-    reporter.begin(number)
+    this.log = writer.log
+    this.host = { log: writer.log }
+    this.writer = writer
+    writer.begin(number)
   }
 }
 
 /** The owner of a thread's turns. */
-export interface TurnsOwner {
+export interface GuestTurnsOwner {
   /** No guest runs any more. The guest of the last turn may not be suspended yet: continue in another job. */
   free(): void
   /** An answer has come, or several. */
@@ -43,7 +43,7 @@ export interface TurnsOwner {
 
 /** A suspended guest. */
 interface SuspendedGuest {
-  readonly call: CallInTurns
+  readonly call: SuspendedCall
   readonly service: GuestService
   readonly operation: string
   readonly resolve: (answer: unknown) => void
@@ -53,27 +53,27 @@ interface SuspendedGuest {
 /** The guests of one thread, of which one runs at a time. The others are suspended until the host has answered. */
 export class GuestTurns implements ServiceLink {
   readonly #port: MessagePort
-  readonly #stamp: Stamp
+  readonly #threadState: ThreadState
   readonly #blocking: ServiceLink
   readonly #timeoutMs: number
   readonly #suspended = new Map<number, SuspendedGuest>()
   readonly #answers: SuspendedAnswer[] = []
-  #owner: TurnsOwner | undefined
-  #running: CallInTurns | undefined
+  #owner: GuestTurnsOwner | undefined
+  #running: SuspendedCall | undefined
 
   /**
    * @param blocking - For services for which the whole thread waits.
    * @param timeoutMs - Maximum guest time of a call.
    */
-  constructor(port: MessagePort, stamp: Stamp, blocking: ServiceLink, timeoutMs: number) {
+  constructor(port: MessagePort, threadState: ThreadState, blocking: ServiceLink, timeoutMs: number) {
     this.#port = port
     this.#blocking = blocking
     this.#timeoutMs = timeoutMs
-    this.#stamp = stamp
+    this.#threadState = threadState
   }
 
   /** Begins to receive answers. */
-  open(owner: TurnsOwner): void {
+  open(owner: GuestTurnsOwner): void {
     this.#owner = owner
     this.#port.on('message', (answer: SuspendedAnswer) => {
       this.#answers.push(answer)
@@ -86,17 +86,17 @@ export class GuestTurns implements ServiceLink {
     return this.#running === undefined
   }
 
-  begin(call: CallInTurns): void {
+  begin(call: SuspendedCall): void {
     this.#running = call
     call.since = monotonicMs()
-    this.#stamp.beginTurn(call.number, call.since, call.ranMs)
+    this.#threadState.beginTurn(call.number, call.since, call.ranMs)
   }
 
   /** Lets a guest continue that has its answer. @returns false if there is none. */
   next(): boolean {
     const reply = this.#answers.shift() ?? this.#receive()
     if (!reply) return false
-    this.#stamp.tookReply()
+    this.#threadState.tookReply()
     const guest = this.#suspended.get(reply.call)
     if (!guest) return true
     this.#resume(guest, reply)
@@ -104,12 +104,12 @@ export class GuestTurns implements ServiceLink {
   }
 
   /** Guest time of a call so far, in ms. */
-  ranMs(call: CallInTurns): number {
+  ranMs(call: SuspendedCall): number {
     return call.ranMs + (this.#running === call ? monotonicMs() - call.since : 0)
   }
 
   /** A call is over. */
-  end(call: CallInTurns): void {
+  end(call: SuspendedCall): void {
     this.#suspended.delete(call.number)
     if (this.#running === call) this.#leave()
   }
@@ -125,7 +125,7 @@ export class GuestTurns implements ServiceLink {
     args: readonly unknown[],
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (!(caller instanceof CallInTurns) || this.#running !== caller)
+      if (!(caller instanceof SuspendedCall) || this.#running !== caller)
         throw new Error('the call does not run')
       if (caller.endReason) throw caller.endReason
       const request: SuspendedRequest = { call: caller.number, service: service.name, operation, args }
@@ -135,7 +135,7 @@ export class GuestTurns implements ServiceLink {
     })
   }
 
-  #pause(call: CallInTurns): void {
+  #pause(call: SuspendedCall): void {
     const now = monotonicMs()
     call.ranMs += now - call.since
     call.since = now
@@ -144,13 +144,13 @@ export class GuestTurns implements ServiceLink {
 
   #leave(): void {
     this.#running = undefined
-    this.#stamp.end()
+    this.#threadState.end()
     this.#owner?.free()
   }
 
   /** A message that the event loop has not brought yet. */
   #receive(): SuspendedAnswer | undefined {
-    return this.#stamp.hasReplies ? receiveMessageOnPort(this.#port)?.message : undefined
+    return this.#threadState.hasReplies ? receiveMessageOnPort(this.#port)?.message : undefined
   }
 
   /**

@@ -1,12 +1,11 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { GuestService, ServiceLink, ServiceRequest } from '../../guest/services/service.ts'
 import { findService, type OpenServices } from '../../guest/services/services.ts'
-import type { MaybePromise } from '../../guest/store/store.ts'
-import { after } from '../../guest/streams/after.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
 import type { HostAnswer, SuspendedAnswer, SuspendedRequest } from './protocol.ts'
 import { isToBeEnded } from './runner.ts'
-import { monotonicMs, type Stamp } from './stamp.ts'
+import { monotonicMs, type ThreadState } from './thread-state.ts'
 
 /** The main thread's end of the bridge: it answers, and never waits for a worker. */
 export class HostBridge {
@@ -28,7 +27,7 @@ export class HostBridge {
    */
   serve(
     port: MessagePort,
-    stamp: Stamp,
+    threadState: ThreadState,
     signal: AbortSignal,
     callerOf: (call: number) => Caller | undefined,
     onAsked: () => void,
@@ -36,13 +35,13 @@ export class HostBridge {
     const reply = (answer: HostAnswer, { service }: ServiceRequest) => {
       if (signal.aborted) return
       port.postMessage(answer, buffersOfReply(service, answer))
-      stamp.hostAnswered()
+      threadState.hostAnswered()
     }
     port.on('message', (request: ServiceRequest) => {
       onAsked()
-      const running = stamp.running()
+      const running = threadState.running()
       const caller = running && callerOf(running.call)
-      void after(this.answer(request, caller, signal), (answer) => reply(answer, request))
+      void thenMaybe(this.answer(request, caller, signal), (answer) => reply(answer, request))
     })
     port.unref()
   }
@@ -56,7 +55,7 @@ export class HostBridge {
    */
   serveSuspended(
     port: MessagePort,
-    stamp: Stamp,
+    threadState: ThreadState,
     signal: AbortSignal,
     callerOf: (call: number) => Caller | undefined,
     onAsked: () => void,
@@ -66,12 +65,12 @@ export class HostBridge {
       const isEnded = !caller || isToBeEnded({ caller })
       const message: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
       port.postMessage(message, isEnded ? [] : buffersOfReply(service, answer))
-      stamp.replied()
+      threadState.replied()
     }
     port.on('message', ({ call, ...request }: SuspendedRequest) => {
       onAsked()
       const caller = callerOf(call)
-      void after(this.answer(request, caller, signal, false), (answer) =>
+      void thenMaybe(this.answer(request, caller, signal, false), (answer) =>
         reply(answer, request.service, call, caller),
       )
     })
@@ -107,11 +106,11 @@ function toHostFailure(error: unknown): HostAnswer {
 /** The worker's end of the bridge to services of the main thread. `ask` blocks the thread. */
 export class HostClient implements ServiceLink {
   readonly #port: MessagePort
-  readonly #stamp: Stamp
+  readonly #threadState: ThreadState
 
-  constructor(port: MessagePort, stamp: Stamp) {
+  constructor(port: MessagePort, threadState: ThreadState) {
     this.#port = port
-    this.#stamp = stamp
+    this.#threadState = threadState
   }
 
   /**
@@ -126,16 +125,16 @@ export class HostClient implements ServiceLink {
   }
 
   #askCounted(service: GuestService, request: ServiceRequest): HostAnswer {
-    this.#stamp.beginAsking(monotonicMs())
+    this.#threadState.beginAsking(monotonicMs())
     const answer = this.#exchange(request, buffersOfRequest(service, request.args))
-    this.#stamp.endAsking()
+    this.#threadState.endAsking()
     return answer
   }
 
   #askUncounted(service: GuestService, request: ServiceRequest): HostAnswer {
-    this.#stamp.beginPause(monotonicMs())
+    this.#threadState.beginPause(monotonicMs())
     const answer = this.#exchange(request, buffersOfRequest(service, request.args))
-    this.#stamp.endPause(monotonicMs(), startsAnew(service, request.operation, answer))
+    this.#threadState.endPause(monotonicMs(), startsAnew(service, request.operation, answer))
     return answer
   }
 
@@ -144,7 +143,7 @@ export class HostClient implements ServiceLink {
     for (;;) {
       const received = receiveMessageOnPort(this.#port)
       if (received) return received.message
-      this.#stamp.waitForHost()
+      this.#threadState.waitForHost()
     }
   }
 }

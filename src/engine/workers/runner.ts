@@ -1,7 +1,7 @@
 import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors/errors.ts'
 import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../engine.ts'
-import { monotonicMs, type RunningCall, type ThreadStats } from './stamp.ts'
+import { monotonicMs, type RunningCall, type ThreadStats } from './thread-state.ts'
 
 /** A thread or process that runs calls, and can be terminated together with its guests. */
 export interface Runner {
@@ -41,7 +41,7 @@ export interface Runner {
   usedMs(running: RunningCall): number
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  excuse(held: HeldTime): void
+  excuse(held: BlockedTime): void
 
   /** Takes back calls that its guest has not started, as far as known. @returns them, the oldest first. */
   takeBack(): PendingCall[]
@@ -111,7 +111,7 @@ export interface RunnerKind {
 }
 
 /** A time in which the event loop was blocked: nothing was answered, and nothing could be terminated. */
-export interface HeldTime {
+export interface BlockedTime {
   /** When it began, on {@link monotonicMs}'s clock. */
   readonly from: number
   readonly to: number
@@ -135,7 +135,7 @@ const CLOCKS: Clocks = {
 }
 
 /** Measures how long the event loop was blocked. `look` must be called often. */
-export class HeldWatch {
+export class BlockedTimeMeter {
   readonly #leastMs: number
   readonly #clocks: Clocks
   #from = 0
@@ -154,7 +154,7 @@ export class HeldWatch {
   }
 
   /** @returns the time blocked since the last look. */
-  look(): HeldTime | undefined {
+  look(): BlockedTime | undefined {
     const [from, cpuMs] = [this.#from, this.#cpuMs]
     if (this.#clocks.nowMs() - from < this.#leastMs) return undefined
     this.begin()
@@ -169,7 +169,7 @@ export class HeldWatch {
  * @param waitsSince - Since when the guest waits for the host, if it does.
  */
 export function unusedMs(
-  { from, to, cpuMs }: HeldTime,
+  { from, to, cpuMs }: BlockedTime,
   { since }: Pick<RunningCall, 'call' | 'since'>,
   waitsSince: number | undefined,
 ): number {

@@ -1,10 +1,10 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import type { GuestPool } from '../guest-pool.ts'
-import { CallInTurns, type GuestTurns, type TurnsOwner } from './guest-turns.ts'
+import type { GuestPool } from '../instance-pool.ts'
+import type { AnswerWriter } from './answer-writer.ts'
+import { type GuestTurns, type GuestTurnsOwner, SuspendedCall } from './guest-turns.ts'
 import { CALL, type WorkerStart } from './protocol.ts'
-import type { Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
-import { Stamp } from './stamp.ts'
+import { ThreadState } from './thread-state.ts'
 
 /** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
@@ -16,13 +16,13 @@ const NAP_MS = 1
  * Runs the assigned calls of a thread at the same time, each on an instance of its own: while a guest is suspended, others
  * run. Calls that the main thread took back are left out.
  */
-export class SuspendingLoop implements TurnsOwner {
+export class SuspendingLoop implements GuestTurnsOwner {
   readonly #calls: Ring
   readonly #inputs: MessagePort
-  readonly #stamp: Stamp
+  readonly #threadState: ThreadState
   readonly #pool: GuestPool
   readonly #turns: GuestTurns
-  readonly #report: () => Reporter
+  readonly #report: () => AnswerWriter
   readonly #exportNames: string[] = []
   /** The value of `changes` at the last report of stats. */
   #reportedChanges = -1
@@ -32,16 +32,16 @@ export class SuspendingLoop implements TurnsOwner {
   /** Whether a new call comes before a suspended guest. They take turns. */
   #isForCalls = false
 
-  /** @param report - Opens a reporter for a call. */
+  /** @param report - Opens a writer for a call. */
   constructor(
-    { calls, inputs, stamp }: WorkerStart,
+    { calls, inputs, threadState }: WorkerStart,
     pool: GuestPool,
     turns: GuestTurns,
-    report: () => Reporter,
+    report: () => AnswerWriter,
   ) {
     this.#calls = new Ring(calls)
     this.#inputs = inputs
-    this.#stamp = new Stamp(stamp)
+    this.#threadState = new ThreadState(threadState)
     this.#pool = pool
     this.#turns = turns
     this.#report = report
@@ -65,14 +65,14 @@ export class SuspendingLoop implements TurnsOwner {
 
   /** Runs guests until all are suspended, then lets the thread sleep. A guest that runs calls back when it does not. */
   #continue(): void {
-    this.#stamp.stayAwake()
+    this.#threadState.stayAwake()
     while (this.#turns.isFree) {
       if (!this.#next()) {
-        this.#stamp.beginNap()
+        this.#threadState.beginNap()
         // Written after the last look, when this thread still counted as awake.
-        const isNews = !this.#calls.isEmpty || this.#stamp.hasReplies
-        if (!isNews && !this.#stamp.nap(NAP_MS)) return
-        this.#stamp.stayAwake()
+        const isNews = !this.#calls.isEmpty || this.#threadState.hasReplies
+        if (!isNews && !this.#threadState.nap(NAP_MS)) return
+        this.#threadState.stayAwake()
       }
       if (performance.now() >= this.#until) {
         this.#plan()
@@ -107,22 +107,22 @@ export class SuspendingLoop implements TurnsOwner {
   #start({ kind, call: number, detail, payload }: RingRecord): void {
     // A posted input comes before its call is written. The ring's memory is released before the guest ends.
     const input = kind === CALL.posted ? receiveMessageOnPort(this.#inputs)?.message : payload.slice()
-    if (!this.#stamp.claim(number)) return
-    const call = new CallInTurns(number, this.#exportNames[detail] ?? '', this.#report())
+    if (!this.#threadState.claim(number)) return
+    const call = new SuspendedCall(number, this.#exportNames[detail] ?? '', this.#report())
     this.#turns.begin(call)
     void this.#run(call, input)
   }
 
-  async #run(call: CallInTurns, input: Uint8Array): Promise<void> {
-    const { exportName, reporter } = call
+  async #run(call: SuspendedCall, input: Uint8Array): Promise<void> {
+    const { exportName, writer } = call
     try {
       const output = await this.#pool.call(exportName, input, call)
       if (call.endReason) throw call.endReason
       this.#reportStats()
-      reporter.output(this.#turns.ranMs(call), output)
+      writer.output(this.#turns.ranMs(call), output)
     } catch (error) {
       this.#reportStats()
-      reporter.failure(this.#turns.ranMs(call), call.endReason ?? error)
+      writer.failure(this.#turns.ranMs(call), call.endReason ?? error)
     }
     this.#turns.end(call)
   }
@@ -131,6 +131,6 @@ export class SuspendingLoop implements TurnsOwner {
   #reportStats(): void {
     if (this.#reportedChanges === this.#pool.changes) return
     this.#reportedChanges = this.#pool.changes
-    this.#stamp.writeStats(this.#pool.stats)
+    this.#threadState.writeStats(this.#pool.stats)
   }
 }

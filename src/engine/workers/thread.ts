@@ -21,7 +21,7 @@ import {
 } from './protocol.ts'
 import { Ring } from './ring.ts'
 import {
-  type HeldTime,
+  type BlockedTime,
   isGone,
   isToBeEnded,
   type Runner,
@@ -29,12 +29,19 @@ import {
   type RunnerOwner,
   unusedMs,
 } from './runner.ts'
-import { monotonicMs, type RunningCall, SLOTS, Stamp, slotOf, type ThreadStats } from './stamp.ts'
+import {
+  monotonicMs,
+  type RunningCall,
+  SLOTS,
+  slotOf,
+  ThreadState,
+  type ThreadStats,
+} from './thread-state.ts'
 
 /** The common settings of a route's threads. */
 export type ThreadOptions = Omit<
   WorkerStart,
-  'stamp' | 'calls' | 'answers' | 'inputs' | 'host' | 'suspended'
+  'threadState' | 'calls' | 'answers' | 'inputs' | 'host' | 'suspended'
 > & {
   readonly runtime: Runtime['name']
   /** Host and URL of its route. */
@@ -71,7 +78,7 @@ class WorkerThread implements Runner {
   readonly #options: ThreadOptions
   readonly #owner: RunnerOwner
   readonly #worker: Worker
-  readonly #stamp = new Stamp()
+  readonly #threadState = new ThreadState()
   readonly #calls: Ring
   readonly #answers: Ring
   readonly #inputs = new MessageChannel()
@@ -112,7 +119,7 @@ class WorkerThread implements Runner {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: {
         ...start,
-        ...{ stamp: this.#stamp.buffer, calls, answers, inputs, host, suspended },
+        ...{ threadState: this.#threadState.buffer, calls, answers, inputs, host, suspended },
       } satisfies WorkerStart,
       transferList: [inputs, host, ...(suspended ? [suspended] : [])],
       resourceLimits: HEAP_LIMITS,
@@ -126,9 +133,9 @@ class WorkerThread implements Runner {
     this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
     const callerOf = (number: number) => this.#find(number)?.call.caller
     const { signal } = this.#ended
-    bridge.serve(this.#host.port1, this.#stamp, signal, callerOf, () => owner.asking())
+    bridge.serve(this.#host.port1, this.#threadState, signal, callerOf, () => owner.asking())
     if (this.#suspended)
-      bridge.serveSuspended(this.#suspended.port1, this.#stamp, signal, callerOf, () => owner.asking())
+      bridge.serveSuspended(this.#suspended.port1, this.#threadState, signal, callerOf, () => owner.asking())
   }
 
   /** Number of assigned calls without an answer. */
@@ -138,7 +145,7 @@ class WorkerThread implements Runner {
 
   /** The latest stats of its engine. */
   get stats(): ThreadStats {
-    return this.#stamp.readStats()
+    return this.#threadState.readStats()
   }
 
   /** Whether it has answered a call. */
@@ -163,23 +170,23 @@ class WorkerThread implements Runner {
 
   /** The call that its guest is running. */
   running(): RunningCall | undefined {
-    return this.#stamp.running()
+    return this.#threadState.running()
   }
 
   /** The guest time of a call so far, in ms. */
   usedMs({ call, beforeMs }: RunningCall): number {
     const given = this.#find(call)
-    return beforeMs + this.#stamp.ranMs(monotonicMs()) - ((given && this.#excused.get(given)) ?? 0)
+    return beforeMs + this.#threadState.ranMs(monotonicMs()) - ((given && this.#excused.get(given)) ?? 0)
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  excuse(held: HeldTime): void {
+  excuse(held: BlockedTime): void {
     if (this.#silentSince !== undefined)
       this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
     const running = this.running()
     const given = running && this.#find(running.call)
-    if (!running || !given || this.#stamp.isPaused) return
-    const ms = unusedMs(held, running, this.#stamp.waitsSince())
+    if (!running || !given || this.#threadState.isPaused) return
+    const ms = unusedMs(held, running, this.#threadState.waitsSince())
     this.#excused.set(given, ms + (this.#excused.get(given) ?? 0))
   }
 
@@ -202,7 +209,7 @@ class WorkerThread implements Runner {
     const detail = this.#exportNumber(exportName)
     this.#given[slot] = { number, call }
     this.#load++
-    this.#stamp.offer(number)
+    this.#threadState.offer(number)
     if (isPosted) {
       const own = new Uint8Array(input.length) // if the thread ends before the start, another one needs the input
       copyBytes(input, own)
@@ -217,8 +224,8 @@ class WorkerThread implements Runner {
   /** Wakes the thread if it sleeps. It need not notify now: the caller polls until {@link rest}. */
   wake(): boolean {
     this.#silentSince ??= performance.now()
-    this.#stamp.listen()
-    if (this.#stamp.wake()) this.#worker.postMessage(0)
+    this.#threadState.listen()
+    if (this.#threadState.wake()) this.#worker.postMessage(0)
     return true
   }
 
@@ -227,7 +234,7 @@ class WorkerThread implements Runner {
     const taken: PendingCall[] = []
     const inOrder = this.#given.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
     for (const given of inOrder) {
-      if (!this.#stamp.claim(given.number)) continue
+      if (!this.#threadState.claim(given.number)) continue
       this.#forget(given)
       taken.push(given.call)
     }
@@ -237,7 +244,7 @@ class WorkerThread implements Runner {
   /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void {
     for (const given of this.#given) {
-      if (!given || !isGone(given.call) || !this.#stamp.claim(given.number)) continue
+      if (!given || !isGone(given.call) || !this.#threadState.claim(given.number)) continue
       this.#forget(given)
       given.call.reject(new ClientGoneError())
     }
@@ -289,7 +296,7 @@ class WorkerThread implements Runner {
 
   /** Polling ends: from now on the thread notifies. */
   rest(): void {
-    this.#stamp.heard()
+    this.#threadState.heard()
     this.collect() // written before notifications were enabled
   }
 
@@ -350,10 +357,11 @@ class WorkerThread implements Runner {
 
   /** Resets the silence if guests take turns, or if no call and no reply waits for the thread. */
   #noticeTurns(): void {
-    const { turn, hasReplies } = this.#stamp
+    const { turn, hasReplies } = this.#threadState
     const hasTurned = turn !== this.#lastTurn
     this.#lastTurn = turn
-    const isAwaited = hasReplies || this.#given.some((given) => given && this.#stamp.isOffered(given.number))
+    const isAwaited =
+      hasReplies || this.#given.some((given) => given && this.#threadState.isOffered(given.number))
     if (hasTurned || !isAwaited) this.#silentSince = undefined
     else this.#silentSince ??= performance.now()
   }

@@ -5,9 +5,9 @@ import { startClock, unlessAborted } from '../../platform/async-work.ts'
 import { workerFile } from '../../platform/packages.ts'
 import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import { FOR_TRIALS, type FromTrial, type TrialStart } from './protocol.ts'
-import { processStarts, startedLate, toStartFailure } from './roster.ts'
-import { Stamp } from './stamp.ts'
+import { processStarts, startedLate, toStartFailure } from './runner-pool.ts'
 import { HEAP_LIMITS, isOurs, type ThreadOptions } from './thread.ts'
+import { ThreadState } from './thread-state.ts'
 
 /**
  * Opens an instance in a thread: on the event loop, a start that does not return could not be ended.
@@ -103,11 +103,11 @@ export class TrialThread {
     this.#worker.ref()
     const { name, digest } = start.plugin
     labelThread(this.#worker, { route, plugin: name, digest })
-    const stamp = new Stamp()
+    const threadState = new ThreadState()
     const host = new MessageChannel()
     const ended = new AbortController()
     const none = () => undefined
-    bridge.serve(host.port1, stamp, ended.signal, none, none)
+    bridge.serve(host.port1, threadState, ended.signal, none, none)
     let take: (message: FromTrial) => void = none
     try {
       return await new Promise<number>((resolve, reject) => {
@@ -122,7 +122,7 @@ export class TrialThread {
           }
         }
         this.#worker.on('message', take)
-        const trial = { ...start, stamp: stamp.buffer, host: host.port2 } satisfies TrialStart
+        const trial = { ...start, threadState: threadState.buffer, host: host.port2 } satisfies TrialStart
         this.#worker.postMessage(trial, [host.port2])
       })
     } finally {

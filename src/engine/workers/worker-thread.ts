@@ -3,16 +3,16 @@ import { toFailure } from '../../errors/call-failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { openPool } from '../guest-pool.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
+import { openInstancePool } from '../instance-pool.ts'
+import { AnswerWriter, logTo, type Post } from './answer-writer.ts'
 import { guestOptions } from './guest-options.ts'
 import { GuestTurns } from './guest-turns.ts'
 import { HostClient } from './host-bridge.ts'
 import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
-import { logTo, type Post, Reporter } from './reporter.ts'
 import { Ring, type RingRecord } from './ring.ts'
-import { monotonicMs, Stamp } from './stamp.ts'
 import { SuspendingLoop } from './suspending-loop.ts'
+import { monotonicMs, ThreadState } from './thread-state.ts'
 
 /** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
@@ -25,8 +25,8 @@ class CallLoop {
   readonly #calls: Ring
   readonly #inputs: MessagePort
   readonly #engine: InlineEngine
-  readonly #stamp: Stamp
-  readonly #reporter: Reporter
+  readonly #threadState: ThreadState
+  readonly #writer: AnswerWriter
   readonly #caller: Caller
   readonly #exportNames: string[] = []
   /** The value of `changes` at the last report of stats. */
@@ -34,20 +34,25 @@ class CallLoop {
   /** Whether it is waiting for a call. */
   #isWaiting = false
 
-  constructor({ calls, inputs }: WorkerStart, engine: InlineEngine, stamp: Stamp, reporter: Reporter) {
+  constructor(
+    { calls, inputs }: WorkerStart,
+    engine: InlineEngine,
+    threadState: ThreadState,
+    writer: AnswerWriter,
+  ) {
     this.#calls = new Ring(calls)
     this.#inputs = inputs
     this.#engine = engine
-    this.#stamp = stamp
-    this.#reporter = reporter
-    this.#caller = { log: reporter.log }
+    this.#threadState = threadState
+    this.#writer = writer
+    this.#caller = { log: writer.log }
     this.#reportStats()
   }
 
   /** Runs all assigned calls, then lets the thread sleep. */
   run(): void {
     if (this.#isWaiting) return
-    this.#stamp.stayAwake()
+    this.#threadState.stayAwake()
     const until = performance.now() + TURN_MS
     do {
       const record = this.#calls.peek()
@@ -55,10 +60,10 @@ class CallLoop {
         this.#take(record)
         if (this.#isWaiting) return
       } else {
-        this.#stamp.beginNap()
+        this.#threadState.beginNap()
         if (this.#calls.isEmpty) {
-          if (!this.#stamp.nap(NAP_MS)) return
-        } else this.#stamp.stayAwake() // written after the last look, when this thread still counted as awake
+          if (!this.#threadState.nap(NAP_MS)) return
+        } else this.#threadState.stayAwake() // written after the last look, when this thread still counted as awake
       }
     } while (performance.now() < until)
     setImmediate(() => this.run())
@@ -72,7 +77,7 @@ class CallLoop {
       return
     }
     const input = kind === CALL.posted ? this.#takeInput() : payload
-    if (this.#stamp.claim(call)) this.#call(call, this.#exportNames[detail] ?? '', input, record)
+    if (this.#threadState.claim(call)) this.#call(call, this.#exportNames[detail] ?? '', input, record)
     else this.#calls.release(record)
   }
 
@@ -84,11 +89,11 @@ class CallLoop {
   #call(call: number, exportName: string, input: Uint8Array, record: RingRecord): void {
     const since = monotonicMs()
     const end = () => {
-      this.#stamp.end()
+      this.#threadState.end()
       this.#calls.release(record) // only now: the input is in the ring's memory
     }
-    this.#stamp.begin(call, since)
-    this.#reporter.begin(call)
+    this.#threadState.begin(call, since)
+    this.#writer.begin(call)
     try {
       const output = this.#engine.call(exportName, input, this.#caller)
       if (output instanceof Promise) {
@@ -98,11 +103,11 @@ class CallLoop {
       }
       const ms = monotonicMs() - since
       this.#reportStats()
-      this.#reporter.output(ms, output)
+      this.#writer.output(ms, output)
     } catch (error) {
       const ms = monotonicMs() - since
       this.#reportStats()
-      this.#reporter.failure(ms, error)
+      this.#writer.failure(ms, error)
     }
     end()
   }
@@ -111,7 +116,7 @@ class CallLoop {
   #reportStats(): void {
     if (this.#reportedChanges === this.#engine.changes) return
     this.#reportedChanges = this.#engine.changes
-    this.#stamp.writeStats(this.#engine.stats)
+    this.#threadState.writeStats(this.#engine.stats)
   }
 
   async #wait(output: Promise<Uint8Array>, since: number, end: () => void): Promise<void> {
@@ -119,11 +124,11 @@ class CallLoop {
       const bytes = await output
       const ms = monotonicMs() - since
       this.#reportStats()
-      this.#reporter.output(ms, bytes)
+      this.#writer.output(ms, bytes)
     } catch (error) {
       const ms = monotonicMs() - since
       this.#reportStats()
-      this.#reporter.failure(ms, error)
+      this.#writer.failure(ms, error)
     }
     end()
     this.#isWaiting = false
@@ -144,12 +149,17 @@ export function runThread(runtime: Runtime): void {
 async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
   try {
-    const stamp = new Stamp(start.stamp)
+    const threadState = new ThreadState(start.threadState)
     const answers = new Ring(start.answers)
-    const reporter = new Reporter(answers, stamp, post)
+    const writer = new AnswerWriter(answers, threadState, post)
     const loop = start.suspended
-      ? await openSuspendingLoop(start, start.suspended, runtime, stamp, answers, post)
-      : new CallLoop(start, (await openEngine(start, runtime, stamp, reporter.log)).engine, stamp, reporter)
+      ? await openSuspendingLoop(start, start.suspended, runtime, threadState, answers, post)
+      : new CallLoop(
+          start,
+          (await openEngine(start, runtime, threadState, writer.log)).engine,
+          threadState,
+          writer,
+        )
     parentPort?.on('message', () => loop.run())
     post({ isReady: true })
   } catch (error) {
@@ -161,7 +171,7 @@ async function tryPlugin(trial: TrialStart, runtime: Runtime): Promise<void> {
   const post = (message: FromTrial) => parentPort?.postMessage(message)
   try {
     const log = logTo((line) => post({ line }))
-    const { engine, startMs } = await openEngine(trial, runtime, new Stamp(trial.stamp), log)
+    const { engine, startMs } = await openEngine(trial, runtime, new ThreadState(trial.threadState), log)
     await engine.close()
     trial.host.close()
     post({ startMs })
@@ -173,10 +183,10 @@ async function tryPlugin(trial: TrialStart, runtime: Runtime): Promise<void> {
 async function openEngine(
   start: TrialStart,
   runtime: Runtime,
-  stamp: Stamp,
+  threadState: ThreadState,
   log: Log,
 ): Promise<{ engine: InlineEngine; startMs: number }> {
-  const link = new HostClient(start.host, stamp)
+  const link = new HostClient(start.host, threadState)
   const guest = await guestOptions(start, start.plugin, runtime, link, log)
   const begun = performance.now()
   const engine = openInline({ ...guest, maxQueue: 1 })
@@ -189,13 +199,13 @@ async function openSuspendingLoop(
   start: WorkerStart,
   port: MessagePort,
   runtime: Runtime,
-  stamp: Stamp,
+  threadState: ThreadState,
   answers: Ring,
   post: Post,
 ): Promise<SuspendingLoop> {
-  const turns = new GuestTurns(port, stamp, new HostClient(start.host, stamp), start.timeoutMs)
-  const { log } = new Reporter(answers, stamp, post)
-  const pool = openPool(await guestOptions(start, start.plugin, runtime, turns, log))
+  const turns = new GuestTurns(port, threadState, new HostClient(start.host, threadState), start.timeoutMs)
+  const { log } = new AnswerWriter(answers, threadState, post)
+  const pool = openInstancePool(await guestOptions(start, start.plugin, runtime, turns, log))
   await pool.ready
-  return new SuspendingLoop(start, pool, turns, () => new Reporter(answers, stamp, post))
+  return new SuspendingLoop(start, pool, turns, () => new AnswerWriter(answers, threadState, post))
 }

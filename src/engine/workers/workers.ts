@@ -9,9 +9,8 @@ import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { CopiedBytes } from '../../platform/pieces.ts'
 import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
-import { Roster, type RosterOptions } from './roster.ts'
 import {
-  HeldWatch,
+  BlockedTimeMeter,
   isGone,
   type QueueLimits,
   type Runner,
@@ -19,10 +18,11 @@ import {
   type UnansweredCalls,
   WaitingCalls,
 } from './runner.ts'
-import { monotonicMs, type RunningCall } from './stamp.ts'
+import { RunnerPool, type RunnerPoolOptions } from './runner-pool.ts'
 import { type ThreadOptions, threadKind } from './thread.ts'
+import { monotonicMs, type RunningCall } from './thread-state.ts'
 
-export interface RunnersOptions extends QueueLimits, RosterOptions {
+export interface RunnersOptions extends QueueLimits, RunnerPoolOptions {
   /** Maximum guest time of a call. */
   readonly timeoutMs: number
   /** Whether a call may be run again after its runner was lost. */
@@ -85,14 +85,14 @@ class WorkersEngine implements Engine, Endable {
   readonly name: RunnerKind['name']
   readonly ready: Promise<void>
   readonly #options: RunnersOptions
-  readonly #roster: Roster
+  readonly #pool: RunnerPool
   readonly #waiting: WaitingCalls
   /** Runners that got calls in this turn of the event loop. */
   readonly #given = new Set<Runner>()
   /** Runners that are polled for answers at each turn: that costs less than a message. */
   readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
-  readonly #held: HeldWatch
+  readonly #held: BlockedTimeMeter
   /** Runners with slow guests: they get no calls in advance. */
   readonly #slow = new WeakSet<Runner>()
   /** Number of calls that a runner has at a time, all of them started; 0: it runs one after another. */
@@ -110,17 +110,19 @@ class WorkersEngine implements Engine, Endable {
     this.name = kind.name
     this.#options = options
     this.#concurrent = kind.concurrent > 1 ? kind.concurrent : 0
-    this.#held = new HeldWatch(Math.max(2 * CHECK_MS, Math.min(MAX_HELD_MS, options.timeoutMs * HELD_SHARE)))
+    this.#held = new BlockedTimeMeter(
+      Math.max(2 * CHECK_MS, Math.min(MAX_HELD_MS, options.timeoutMs * HELD_SHARE)),
+    )
     this.#waiting = new WaitingCalls(options)
-    this.#roster = new Roster(kind, options, {
+    this.#pool = new RunnerPool(kind, options, {
       available: () => this.#feed(),
-      asking: () => this.#noticeHeld(),
+      asking: () => this.#noticeBlocked(),
       answered: (thread, ms) => this.#answered(thread, ms),
       late: () => this.#timeouts++,
       left: (unanswered, reason) => this.#left(unanswered, reason),
       refused: (error) => this.#waiting.rejectAll(error),
     })
-    this.ready = this.#roster.opened
+    this.ready = this.#pool.opened
     this.ready.catch(() => undefined) // the rejection also reaches `ready` and the callers
   }
 
@@ -128,21 +130,21 @@ class WorkersEngine implements Engine, Endable {
     this.#isClosed = true
     this.#isEnded = true
     this.#waiting.rejectAll(new EngineClosedError())
-    this.#roster.abandon()
+    this.#pool.abandon()
   }
 
   get trouble(): string | undefined {
-    return this.#roster.trouble
+    return this.#pool.trouble
   }
 
   get stats(): EngineStats {
-    const running = this.#roster.threads.reduce((sum, { load }) => sum + load, 0)
-    return { ...this.#roster.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
+    const running = this.#pool.threads.reduce((sum, { load }) => sum + load, 0)
+    return { ...this.#pool.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
   }
 
   call(exportName: string, input: CopiedBytes, caller: Caller): PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
-    const { refusal } = this.#roster
+    const { refusal } = this.#pool
     caller.observer?.queued()
     if (refusal) throw refusal
     const call = new PendingCall(exportName, input, caller)
@@ -164,19 +166,19 @@ class WorkersEngine implements Engine, Endable {
       await new Promise<void>((resolve) => (this.#onIdle = resolve))
     }
     clearTimeout(this.#timer)
-    await this.#roster.close()
+    await this.#pool.close()
     this.#untrack()
   }
 
   /** Whether no call is unanswered: a runner that is being terminated gives its other calls back when it has ended. */
   get #isIdle(): boolean {
-    const { threads, isEnding } = this.#roster
+    const { threads, isEnding } = this.#pool
     return this.#waiting.length === 0 && !isEnding && threads.every(({ load }) => load === 0)
   }
 
   /** The expected waiting time of a new call. */
   #expectedMs(): number {
-    return (this.#waiting.length * this.#guestMs) / Math.max(this.#roster.threads.length, 1)
+    return (this.#waiting.length * this.#guestMs) / Math.max(this.#pool.threads.length, 1)
   }
 
   /** Assigns calls to threads that have little to do. */
@@ -186,7 +188,7 @@ class WorkersEngine implements Engine, Endable {
         this.#waiting.shift()?.reject(new ClientGoneError())
         continue
       }
-      const thread = this.#roster.isHeld ? undefined : this.#chooseThread()
+      const thread = this.#pool.isPaused ? undefined : this.#chooseThread()
       if (!thread?.give(call)) return
       this.#waiting.shift()
       this.#given.add(thread)
@@ -220,7 +222,7 @@ class WorkersEngine implements Engine, Endable {
     const concurrent = this.#concurrent
     const most = concurrent || Math.max(1, Math.min(MAX_AHEAD, Math.floor(AHEAD_MS / this.#guestMs)))
     let chosen: Runner | undefined
-    for (const thread of this.#roster.threads) {
+    for (const thread of this.#pool.threads) {
       const room = concurrent || !this.#slow.has(thread) ? most : 1
       if (thread.load < room && thread.load < (chosen?.load ?? room) && thread.mayTake()) chosen = thread
     }
@@ -246,16 +248,16 @@ class WorkersEngine implements Engine, Endable {
   }
 
   /** Called before delayed work continues. */
-  #noticeHeld(): void {
+  #noticeBlocked(): void {
     const held = this.#held.look()
-    if (held) for (const thread of this.#roster.threads) thread.excuse(held)
+    if (held) for (const thread of this.#pool.threads) thread.excuse(held)
   }
 
   /** Checks deadlines of guests and of queued calls. */
   #look(): void {
     this.#timer = undefined
-    this.#noticeHeld()
-    for (const thread of this.#roster.threads) this.#lookAt(thread)
+    this.#noticeBlocked()
+    for (const thread of this.#pool.threads) this.#lookAt(thread)
     this.#waiting.dropLate(performance.now())
     this.#feed() // assigns calls that were taken back, or did not fit into a ring before
     this.#notifyIfIdle()
@@ -287,13 +289,13 @@ class WorkersEngine implements Engine, Endable {
     this.#slow.add(thread)
     this.#waiting.unshift(thread.takeBack())
     const limitMs = this.#concurrent ? MANY_UNRESPONSIVE_MS : UNRESPONSIVE_MS
-    if (silentMs >= Math.max(this.#options.timeoutMs, limitMs)) this.#roster.retire(thread)
+    if (silentMs >= Math.max(this.#options.timeoutMs, limitMs)) this.#pool.retire(thread)
   }
 
   #kill(thread: Runner, running: RunningCall, isLate: boolean): void {
     const { timeoutMs } = this.#options
     if (isLate) this.#timeouts++
-    this.#roster.retire(thread) // first: its answers free space, and it must get no calls
+    this.#pool.retire(thread) // first: its answers free space, and it must get no calls
     const call = thread.drop(running)
     call?.caller.observer?.ended(running.beforeMs + monotonicMs() - running.since)
     call?.reject(isLate ? new DeadlineError(call.exportName, timeoutMs) : new ClientGoneError())

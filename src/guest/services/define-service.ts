@@ -1,6 +1,6 @@
 import type { Caller } from '../../observe/observe.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import type { HostFunction } from '../host-functions.ts'
-import type { MaybePromise } from '../store/store.ts'
 import type {
   ArgumentKind,
   GuestService,

@@ -1,6 +1,6 @@
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { EXTISM_ENV } from '../../plugin/host-imports.ts'
 import { type GuestHttp, HTTP_REQUEST, type HttpResponse } from '../outbound/guest-http.ts'
-import type { MaybePromise } from '../store/store.ts'
 import { defineService, type Operation } from './define-service.ts'
 
 interface Operations {

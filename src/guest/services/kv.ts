@@ -1,7 +1,8 @@
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { CallContext } from '../call-context.ts'
-import { findHostFunction, type HostFunction, HostTrouble } from '../host-functions.ts'
+import { findHostFunction, type HostFunction, ServiceUnavailable } from '../host-functions.ts'
 import {
   answersAtOnce,
   type KvClient,
@@ -14,7 +15,7 @@ import {
   serveKv,
   syncWith,
 } from '../store/kv.ts'
-import type { MaybePromise, StoreSync } from '../store/store.ts'
+import type { StoreSync } from '../store/store.ts'
 import { defineService, type FunctionsOf, type OpenDefinition, type Operation } from './define-service.ts'
 import { type GuestService, importsOf } from './service.ts'
 
@@ -221,7 +222,7 @@ function store(context: CallContext, value: Uint8Array): bigint {
 function orThrow<Answer>(reply: KvReply<Answer>): Answer {
   if (!('problem' in reply)) return reply.answer
   const { problem, message } = reply
-  throw problem === 'unavailable' || problem === 'full' ? new HostTrouble(message) : new Error(message)
+  throw problem === 'unavailable' || problem === 'full' ? new ServiceUnavailable(message) : new Error(message)
 }
 
 function orCode<Answer>(reply: KvReply<Answer>, done: (answer: Answer) => bigint): bigint {

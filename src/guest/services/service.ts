@@ -1,11 +1,12 @@
 import type { RouteMeter } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { findHostFunction, type HostFunctions } from '../host-functions.ts'
 import type { GuestHttp, RouteHttp } from '../outbound/guest-http.ts'
 import type { SharedStore } from '../store/shared-store.ts'
-import type { MaybePromise, StoreSync } from '../store/store.ts'
+import type { StoreSync } from '../store/store.ts'
 import type { SharedVars, Vars } from '../vars.ts'
 
 /*

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../store/store.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { GuestStreams } from '../streams/guest-stream.ts'
 import {
   callStream,

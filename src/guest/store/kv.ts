@@ -6,7 +6,8 @@ import {
   StoreUnavailableError,
 } from '../../errors/errors.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
-import { KEY_MAX, type KeyPage, keySpace, type MaybePromise, type Store, type StoreSync } from './store.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
+import { KEY_MAX, type KeyPage, keySpace, type Store, type StoreSync } from './store.ts'
 
 /** The access of a plug-in to a store. */
 export interface KvPermission {

@@ -1,4 +1,5 @@
 import { KvArgumentInvalidError, KvValueTooLargeError } from '../../errors/errors.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 
 /**
  * A key-value store for guests. Namespaces separate plug-ins; keys are text, values are bytes. Every store has the
@@ -113,8 +114,6 @@ export interface KeyPage {
   /** The start of the next page; undefined if this was the last. */
   readonly cursor?: string | undefined
 }
-
-export type MaybePromise<T> = T | Promise<T>
 
 /** Maximum bytes of a key, as UTF-8. lmdb takes keys of up to 1978 bytes, including the namespace before the key. */
 export const KEY_MAX = 512

@@ -1,7 +1,6 @@
 import type { Caller } from '../../observe/observe.ts'
+import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
 import { blocksOf, type CallContext } from '../call-context.ts'
-import type { MaybePromise } from '../store/store.ts'
-import { after } from './after.ts'
 import {
   type MessageKind,
   type Operations,
@@ -80,7 +79,7 @@ export class GuestStream {
 
   start(head: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (head.length > HEAD_JSON_MAX) return { problem: 'too-large' }
-    return after(this.#client.call('start', undefined, head.slice()), (reply) => {
+    return thenMaybe(this.#client.call('start', undefined, head.slice()), (reply) => {
       if (!('problem' in reply)) this.#isOpen = true
       return reply
     })
@@ -162,7 +161,7 @@ export class GuestStream {
   trailers(json: Uint8Array): MaybePromise<StreamReply<undefined>> {
     if (json.length > HEAD_JSON_MAX) return { problem: 'too-large' }
     if (!this.#isOpen) return { problem: 'order' }
-    return after(this.#client.call('trailers', this.#takeWritten(), json.slice()), (reply) => {
+    return thenMaybe(this.#client.call('trailers', this.#takeWritten(), json.slice()), (reply) => {
       if (!('problem' in reply)) this.#isOpen = false
       return reply
     })
@@ -173,9 +172,9 @@ export class GuestStream {
     if (json.length > EVENT_JSON_MAX) return { problem: 'too-large' }
     const event = renderEvent(json)
     if (!event) return INVALID
-    const send = () => after(this.write(event), (reply) => ('problem' in reply ? reply : this.flush()))
+    const send = () => thenMaybe(this.write(event), (reply) => ('problem' in reply ? reply : this.flush()))
     if (this.#isOpen) return send()
-    return after(this.start(EVENT_STREAM), (reply) => ('problem' in reply ? reply : send()))
+    return thenMaybe(this.start(EVENT_STREAM), (reply) => ('problem' in reply ? reply : send()))
   }
 
   wait(ms: number): MaybePromise<StreamReply<undefined>> {
@@ -184,7 +183,7 @@ export class GuestStream {
   }
 
   isGone(): MaybePromise<boolean> {
-    return after(this.#client.call('isGone', undefined), (reply) => 'problem' in reply || reply.answer)
+    return thenMaybe(this.#client.call('isGone', undefined), (reply) => 'problem' in reply || reply.answer)
   }
 
   /** The kind of the last message. Default: text. */
@@ -193,7 +192,7 @@ export class GuestStream {
   }
 
   receive(): MaybePromise<StreamReply<Uint8Array>> {
-    return after(this.#client.call('receiveMessage', undefined), (reply) => {
+    return thenMaybe(this.#client.call('receiveMessage', undefined), (reply) => {
       if ('problem' in reply) return reply
       this.#kind = reply.answer.isText ? 'text' : 'binary'
       return { answer: reply.answer.bytes }

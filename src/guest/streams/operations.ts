@@ -1,6 +1,5 @@
 import type { Caller } from '../../observe/observe.ts'
-import type { MaybePromise } from '../store/store.ts'
-import { after } from './after.ts'
+import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
 
 /** Maximum bytes of a piece, and the size of its memory. A round trip between threads costs more than copying 64 KiB. */
 export const PIECE_BYTES = 262_144
@@ -148,7 +147,7 @@ export function callStream<Name extends StreamOperation>(
 ): MaybePromise<StreamReply<ReturnType<Operations[Name]>>> {
   if (!caller) return UNAVAILABLE
   if (written) {
-    return after(callStream('write', [written], caller), (reply) =>
+    return thenMaybe(callStream('write', [written], caller), (reply) =>
       'problem' in reply ? reply : callStream(operation, args, caller),
     )
   }

@@ -1,7 +1,7 @@
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
+import { thenMaybe } from '../../platform/maybe-promise.ts'
 import { blocksOf, type CallContext } from '../call-context.ts'
 import { type HostFunction, waitsSometimes } from '../host-functions.ts'
-import { after } from './after.ts'
 import type { GuestStreams } from './guest-stream.ts'
 import { PIECE_BYTES, readLimit } from './operations.ts'
 import { codeOf, type RequestFunction, STREAM_CODES } from './stream-imports.ts'
@@ -13,7 +13,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<Request
     http_open: define((context: CallContext, request: bigint) => {
       const json = blocksOf(context).view(request)
       if (json.length > GUEST_LIMITS.httpJsonBytes) return STREAM_CODES['too-large']
-      return after(streams.of(context).request('httpOpen', json.slice()), (reply) =>
+      return thenMaybe(streams.of(context).request('httpOpen', json.slice()), (reply) =>
         'problem' in reply ? STREAM_CODES[reply.problem] : BigInt(reply.answer),
       )
     }),
@@ -22,7 +22,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<Request
       const bytes = blocks.view(at)
       if (bytes.length > PIECE_BYTES) return STREAM_CODES['too-large']
       const stream = streams.of(context)
-      return after(stream.request('httpWrite', Number(handle), stream.copy(bytes)), (reply) => {
+      return thenMaybe(stream.request('httpWrite', Number(handle), stream.copy(bytes)), (reply) => {
         if ('problem' in reply) return STREAM_CODES[reply.problem]
         if (!reply.answer) return READ_FIRST
         blocks.free(at)
@@ -30,7 +30,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<Request
       })
     }),
     http_response: define((context: CallContext, handle: bigint) =>
-      after(streams.of(context).request('httpResponse', Number(handle)), (reply) =>
+      thenMaybe(streams.of(context).request('httpResponse', Number(handle)), (reply) =>
         'problem' in reply ? STREAM_CODES[reply.problem] : context.store(reply.answer),
       ),
     ),
@@ -38,7 +38,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<Request
       if (!(max > 0n)) return STREAM_CODES.invalid
       const stream = streams.of(context)
       const size = Math.min(Number(max), readLimit(blocksOf(context).blockLimit))
-      return after(stream.request('httpRead', Number(handle), size), (reply) => {
+      return thenMaybe(stream.request('httpRead', Number(handle), size), (reply) => {
         if ('problem' in reply) return STREAM_CODES[reply.problem]
         const at = context.store(reply.answer)
         stream.reuse(reply.answer)
@@ -46,7 +46,7 @@ export function requestFunctions(streams: GuestStreams): Readonly<Record<Request
       })
     }),
     http_close: define((context: CallContext, handle: bigint) =>
-      after(streams.of(context).request('httpClose', Number(handle)), codeOf),
+      thenMaybe(streams.of(context).request('httpClose', Number(handle)), codeOf),
     ),
   }
 }

@@ -72,7 +72,7 @@ class AuthorizedRequests implements Requests {
       send: (operation, registry, url, request, read) =>
         this.#repeat(operation, request.method, async () => {
           const response = await this.#sendOnce(operation, registry, url, request)
-          return explainFailure(operation, url, () => read(response))
+          return explainNetworkFailure(operation, url, () => read(response))
         }),
     })
   }
@@ -84,7 +84,7 @@ class AuthorizedRequests implements Requests {
   send<Result>(operation: Operation, request: RegistryRequest, read: ReadResponse<Result>): Promise<Result> {
     return this.#repeat(operation, request.method, async () => {
       const { response, url } = await this.#authorize(operation, request)
-      return explainFailure(operation, url, () => read(response, url))
+      return explainNetworkFailure(operation, url, () => read(response, url))
     })
   }
 
@@ -171,7 +171,7 @@ class AuthorizedRequests implements Requests {
       body,
       signal: operation.signal,
     }
-    const response = await explainFailure(operation, url, () => transport(url, request))
+    const response = await explainNetworkFailure(operation, url, () => transport(url, request))
     const isTemporary = response.status === 429 || (response.status >= 500 && response.status !== 501)
     if (!isTemporary) return response
     await response.body?.cancel()
@@ -201,7 +201,7 @@ interface FollowedResponse {
 }
 
 /** A failure of the network may be temporary; a wrong certificate, or another answer than HTTP, is not. */
-async function explainFailure<Result>(
+async function explainNetworkFailure<Result>(
   { reference, signal }: Operation,
   url: URL,
   work: () => Promise<Result>,

@@ -135,7 +135,7 @@ export async function download(url: URL, options: DownloadOptions = {}): Promise
     return { bytes, etag: response.headers.get('etag') ?? undefined }
   } catch (error) {
     if (ended.signal.aborted) throw new DownloadTimeoutError(showUrl(url), timeoutMs)
-    throw explainFailure(url, error)
+    throw explainDownloadFailure(url, error)
   } finally {
     clearTimeout(timer)
     options.signal?.removeEventListener('abort', end)
@@ -243,7 +243,7 @@ async function readBody(response: Response, url: URL, maxBytes: number): Promise
 }
 
 /** Only a failure of the network permits the cached copy: not an invalid certificate, and not another answer than HTTP. */
-function explainFailure(url: URL, error: unknown): unknown {
+function explainDownloadFailure(url: URL, error: unknown): unknown {
   const problem = networkProblem(url, error)
   if (!problem) return error
   const { reason, kind, cause } = problem

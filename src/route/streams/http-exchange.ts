@@ -9,11 +9,11 @@ import {
   RequestTimeoutError,
   StreamTimeoutError,
 } from '../../errors/errors.ts'
-import type { MaybePromise } from '../../guest/store/store.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/operations.ts'
 import type { StreamFigures } from '../../observe/metrics.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
+import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { http2ResponseOf } from '../../platform/missing-types.ts'
 import { flushHead, sendContinue } from '../../platform/node-workarounds.ts'
 import { discardRest } from '../../platform/unread-body.ts'

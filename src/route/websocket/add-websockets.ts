@@ -13,7 +13,7 @@ import type { OpenVersions, VersionedOptions } from '../open-routes.ts'
 import type { RouteHooks } from '../route.ts'
 import type { RouteHandler } from '../route-pool.ts'
 import type { TableRoute } from '../route-table.ts'
-import { splitter } from '../split.ts'
+import { weightedChoice } from '../weighted-choice.ts'
 import { RouteSockets, type SocketVersion, VERSION } from './serve-websocket.ts'
 
 /** A route whose requests become WebSockets. */
@@ -37,7 +37,7 @@ export function openSockets(
 ): RouteHandler {
   const first = versionOf(live, countsOf(live))
   const second = next && versionOf(next.route, countsOf(next.route))
-  const isSecond = splitter(next?.percent ?? 0)
+  const isSecond = weightedChoice(next?.percent ?? 0)
   const pick = () => (second && isSecond() ? second : first)
   const sockets = new RouteSockets(
     { ...live.options, unreadTimeoutMs, requestTimeoutMs },

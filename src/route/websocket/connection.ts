@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import { processReads } from '../../engine/fair-turns.ts'
+import { processReads } from '../../engine/turn-scheduler.ts'
 import type { RouteMeter, SocketFigures } from '../../observe/metrics.ts'
 import { bytesTaken } from '../../platform/node-workarounds.ts'
 import type { KnownError } from '../error-response.ts'

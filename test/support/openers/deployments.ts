@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import { type ConfigurationSource, programConfiguration } from '../../../src/deploy/configuration.ts'
 import { type Deployments, deploymentsFrom, reload } from '../../../src/deploy/deployments.ts'
 import type { ChangeRecord } from '../../../src/deploy/desired-state.ts'
-import { FileLog } from '../../../src/deploy/file-log.ts'
+import { FileSnapshot } from '../../../src/deploy/file-snapshot.ts'
 import { openRedisFleet } from '../../../src/deploy/fleet/redis-fleet-store.ts'
 import { followTags } from '../../../src/deploy/follow-tags.ts'
 import { openLocalReplica } from '../../../src/deploy/local-replica.ts'
@@ -129,7 +129,7 @@ export const DEPLOYMENTS: Openers = {
     const open = async (mark: Mark, routes: readonly RouteOptions[] = [ECHO]) => {
       const first = await planFirst(sourceOf([ECHO]), async () => undefined)
       const replica = mark(await openLocalReplica(mark(first), { log }))
-      const parts = { files: new FileLog(), tags: new Map<string, string>(), replica, store: undefined }
+      const parts = { files: new FileSnapshot(), tags: new Map<string, string>(), replica, store: undefined }
       return mark(deploymentsFrom(sourceOf(routes), { ...current, app: replica.app }, mark(parts), { log }))
     }
     return {
@@ -230,7 +230,7 @@ export const DEPLOYMENTS: Openers = {
     count: 6,
     rounds: {
       'ended twice'(mark) {
-        const stop = mark(watchFiles(mark(deploymentsWith({ files: new FileLog() }))))
+        const stop = mark(watchFiles(mark(deploymentsWith({ files: new FileSnapshot() }))))
         stop()
         stop()
       },
@@ -238,7 +238,7 @@ export const DEPLOYMENTS: Openers = {
         const news = new EventEmitter()
         const attempted = once(news, 'attempt')
         const changing = deploymentsWith({
-          files: Object.assign(new FileLog(), { changed: () => ['changed'] }),
+          files: Object.assign(new FileSnapshot(), { changed: () => ['changed'] }),
           async attempt() {
             news.emit('attempt')
             await nextTurn()

@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Engine, trackEndable } from '../../../src/engine/engine.ts'
-import { openPool } from '../../../src/engine/guest-pool.ts'
 import { openInline } from '../../../src/engine/inline.ts'
+import { openInstancePool } from '../../../src/engine/instance-pool.ts'
 import { AwakeEngines, openLazy } from '../../../src/engine/lazy.ts'
 import { GuestProcesses, type ProcessGroup } from '../../../src/engine/subprocess/process-group.ts'
 import { openSubprocess, type SubprocessOptions } from '../../../src/engine/subprocess/subprocess.ts'
@@ -275,8 +275,10 @@ export const ENGINES: Openers = {
     },
   }),
 
-  'engine/guest-pool.ts openPool': async () => ({
-    rounds: await onLoop((plugin, settings) => openPool({ plugin, runtime: kernel, settings, ...REUSE })),
+  'engine/instance-pool.ts openInstancePool': async () => ({
+    rounds: await onLoop((plugin, settings) =>
+      openInstancePool({ plugin, runtime: kernel, settings, ...REUSE }),
+    ),
   }),
 
   'engine/inline.ts openInline': async () => {

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { FileLog } from '../../../src/deploy/file-log.ts'
+import { FileSnapshot } from '../../../src/deploy/file-snapshot.ts'
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'wasm-serve-files-'))
@@ -30,12 +30,12 @@ test.each<[string, (path: string) => void]>([
 ])('a file that %s has changed', (_, change) => {
   const path = join(folder(), 'a.wasm')
   writeFileSync(path, 'a', { mode: 0o600 })
-  const files = new FileLog()
+  const files = new FileSnapshot()
   files.note(path)
   expect(files.changed()).toEqual([])
   change(path)
   expect(files.changed()).toEqual([path])
-  const after = new FileLog()
+  const after = new FileSnapshot()
   after.note(path)
   expect([after.changed(), after.youngerThan(-1)]).toEqual([[], []])
 })

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
-import { CallInTurns, GuestTurns } from '../../../src/engine/workers/guest-turns.ts'
+import { AnswerWriter } from '../../../src/engine/workers/answer-writer.ts'
+import { GuestTurns, SuspendedCall } from '../../../src/engine/workers/guest-turns.ts'
 import { HostClient } from '../../../src/engine/workers/host-bridge.ts'
 import type { SuspendedRequest } from '../../../src/engine/workers/protocol.ts'
-import { Reporter } from '../../../src/engine/workers/reporter.ts'
 import { Ring } from '../../../src/engine/workers/ring.ts'
-import { Stamp } from '../../../src/engine/workers/stamp.ts'
+import { ThreadState } from '../../../src/engine/workers/thread-state.ts'
 import { http } from '../../../src/guest/services/http.ts'
 import { stream } from '../../../src/guest/services/stream.ts'
 
@@ -14,8 +14,8 @@ import { stream } from '../../../src/guest/services/stream.ts'
 function open(timeoutMs = Number.POSITIVE_INFINITY) {
   const { port1: host, port2: port } = new MessageChannel()
   onTestFinished(() => host.close())
-  const stamp = new Stamp()
-  const turns = new GuestTurns(port, stamp, new HostClient(host, stamp), timeoutMs)
+  const threadState = new ThreadState()
+  const turns = new GuestTurns(port, threadState, new HostClient(host, threadState), timeoutMs)
   const events: string[] = []
   const answered = new EventTarget()
   turns.open({
@@ -23,14 +23,18 @@ function open(timeoutMs = Number.POSITIVE_INFINITY) {
     answered: () => answered.dispatchEvent(new Event('answer')),
   })
   const callOf = (number: number) =>
-    new CallInTurns(number, 'run', new Reporter(new Ring(Ring.allocate(1_024)), stamp, () => undefined))
+    new SuspendedCall(
+      number,
+      'run',
+      new AnswerWriter(new Ring(Ring.allocate(1_024)), threadState, () => undefined),
+    )
   const answer = async (message: object) => {
     const arrives = once(answered, 'answer')
     host.postMessage(message)
-    stamp.replied()
+    threadState.replied()
     await arrives
   }
-  return { turns, stamp, host, events, callOf, answer }
+  return { turns, threadState, host, events, callOf, answer }
 }
 
 async function request(host: MessagePort): Promise<SuspendedRequest> {
@@ -39,19 +43,19 @@ async function request(host: MessagePort): Promise<SuspendedRequest> {
 }
 
 test('a guest that asks is suspended, and another one may run', async () => {
-  const { turns, stamp, host, events, callOf, answer } = open()
+  const { turns, threadState, host, events, callOf, answer } = open()
   const [first, second] = [callOf(257), callOf(258)]
   turns.begin(first)
-  expect([turns.isFree, stamp.running()?.call]).toEqual([false, 257])
+  expect([turns.isFree, threadState.running()?.call]).toEqual([false, 257])
   const asked = turns.askLater(first, stream, 'read', [10])
-  expect([turns.isFree, stamp.running(), events]).toEqual([true, undefined, ['free']])
+  expect([turns.isFree, threadState.running(), events]).toEqual([true, undefined, ['free']])
   expect(await request(host)).toEqual({ call: 257, service: 'stream', operation: 'read', args: [10] })
   turns.begin(second)
   await answer({ call: 257, answer: { value: 'piece' } })
-  expect([turns.isFree, stamp.hasReplies]).toEqual([false, true])
+  expect([turns.isFree, threadState.hasReplies]).toEqual([false, true])
   turns.end(second)
   expect(turns.next()).toBe(true)
-  expect([stamp.running()?.call, stamp.hasReplies, await asked]).toEqual([257, false, 'piece'])
+  expect([threadState.running()?.call, threadState.hasReplies, await asked]).toEqual([257, false, 'piece'])
   expect(turns.next()).toBe(false)
 })
 
@@ -82,7 +86,7 @@ test('a failure of the host is thrown in the guest that asked', async () => {
 })
 
 test('waits do not count, but a minimum of each does', async () => {
-  const { turns, stamp, callOf, answer } = open()
+  const { turns, threadState, callOf, answer } = open()
   const call = callOf(257)
   const begun = performance.now()
   turns.begin(call)
@@ -93,13 +97,13 @@ test('waits do not count, but a minimum of each does', async () => {
   while (performance.now() < until) await new Promise(setImmediate)
   await answer({ call: 257, answer: { value: undefined } })
   turns.next()
-  const { beforeMs = 0 } = stamp.running() ?? {}
+  const { beforeMs = 0 } = threadState.running() ?? {}
   expect(beforeMs).toBeGreaterThanOrEqual(ran + 0.02)
   expect(beforeMs).toBeLessThan(runMs + 0.03)
 })
 
 test('a guest that must not continue gets an exception, and every time that it asks again', async () => {
-  const { turns, stamp, callOf, answer } = open()
+  const { turns, threadState, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
   const asked = turns.askLater(call, stream, 'wait', [1])
@@ -108,29 +112,29 @@ test('a guest that must not continue gets an exception, and every time that it a
   const gone = { code: 'WASM_SERVE_CLIENT_GONE' }
   await expect(asked).rejects.toMatchObject(gone)
   await expect(turns.askLater(call, stream, 'isGone', [])).rejects.toMatchObject(gone)
-  expect([call.endReason, stamp.running()]).toMatchObject([gone, { call: 257 }])
+  expect([call.endReason, threadState.running()]).toMatchObject([gone, { call: 257 }])
 })
 
 test('an answer for a call that is over is ignored', async () => {
-  const { turns, stamp, callOf, answer } = open()
+  const { turns, threadState, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
   void turns.askLater(call, stream, 'isGone', [])
   turns.end(call)
   await answer({ call: 257, answer: { value: true } })
-  expect([turns.next(), turns.isFree, stamp.hasReplies]).toEqual([true, true, false])
+  expect([turns.next(), turns.isFree, threadState.hasReplies]).toEqual([true, true, false])
 })
 
 test('each turn of a call has another start', async () => {
-  const { turns, stamp, callOf, answer } = open()
+  const { turns, threadState, callOf, answer } = open()
   const call = callOf(257)
   turns.begin(call)
-  const [before, turn] = [stamp.running(), stamp.turn]
+  const [before, turn] = [threadState.running(), threadState.turn]
   void turns.askLater(call, stream, 'isGone', [])
   await answer({ call: 257, answer: { value: true } })
   turns.next()
-  expect(stamp.running()?.since).toBeGreaterThan(before?.since ?? 0)
-  expect(stamp.turn).not.toBe(turn)
+  expect(threadState.running()?.since).toBeGreaterThan(before?.since ?? 0)
+  expect(threadState.turn).not.toBe(turn)
 })
 
 test('a guest whose time is over gets an exception when it would continue', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Engine } from '../../../src/engine/engine.ts'
-import { FairTurns } from '../../../src/engine/fair-turns.ts'
 import { type InlineOptions, openInline } from '../../../src/engine/inline.ts'
+import { TurnScheduler } from '../../../src/engine/turn-scheduler.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import type { Instance, Runtime } from '../../../src/runtime/runtime.ts'
@@ -136,7 +136,7 @@ describe('the calls of a slow guest', () => {
       maxQueue: 10,
       isolation: 'reuse',
       recycleMemory: Number.POSITIVE_INFINITY,
-      turns: new FairTurns(),
+      turns: new TurnScheduler(),
       ...options,
     })
     onTestFinished(() => engine.close())

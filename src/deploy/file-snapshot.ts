@@ -5,7 +5,7 @@ import { FilesUnsettledError } from '../errors/errors.ts'
 import { errorCode } from '../platform/system-errors.ts'
 
 /** Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. */
-export class FileLog {
+export class FileSnapshot {
   readonly #prints = new Map<string, string>()
 
   /** Call before reading a file, so that a change during the read is detected. */
@@ -44,12 +44,12 @@ const FILE_LOOK_MS = 50
  * @throws the error of the last attempt, {@link FilesUnsettledError} at the time limit, the signal's reason.
  */
 export async function readSettled<Result>(
-  read: (files: FileLog) => Promise<Result>,
+  read: (files: FileSnapshot) => Promise<Result>,
   signal: AbortSignal,
 ): Promise<Result> {
   const until = performance.now() + SETTLE_MS
   for (;;) {
-    const files = new FileLog()
+    const files = new FileSnapshot()
     const [made] = await Promise.allSettled([read(files)])
     signal.throwIfAborted()
     for (;;) {

@@ -63,7 +63,7 @@ export type ThreadStats = Pick<
 >
 
 /** The shared memory of one worker thread and the main thread. */
-export class Stamp {
+export class ThreadState {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
   readonly #numbers: Float64Array

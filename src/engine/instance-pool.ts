@@ -1,8 +1,8 @@
 import { BodyTooLargeError, EngineClosedError, GuestError } from '../errors/errors.ts'
-import { after } from '../guest/streams/after.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
 import { type EngineStats, NO_STATS } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
+import { thenMaybe } from '../platform/maybe-promise.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
@@ -35,7 +35,7 @@ export interface PoolOptions extends Isolation {
 }
 
 /** Opens a pool with one instance. */
-export function openPool(options: PoolOptions): GuestPool {
+export function openInstancePool(options: PoolOptions): GuestPool {
   return new InstancePool(options)
 }
 
@@ -194,7 +194,7 @@ class InstancePool implements GuestPool {
     const { plugin, runtime, settings, watch } = this.#options
     watch?.beginStart()
     try {
-      return after(runtime.open(plugin, settings), (instance) => {
+      return thenMaybe(runtime.open(plugin, settings), (instance) => {
         const { memoryBytes } = instance
         this.changes++
         return { instance, bytesAtOpen: memoryBytes, calls: 0, memoryBytes }

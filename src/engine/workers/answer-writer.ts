@@ -3,7 +3,7 @@ import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import { giveBack } from '../../platform/buffer-pool.ts'
 import { ANSWER, type FromWorker, type LogLine, RING_PAYLOAD } from './protocol.ts'
 import type { Ring } from './ring.ts'
-import type { Stamp } from './stamp.ts'
+import type { ThreadState } from './thread-state.ts'
 
 /** Posts a message to the main thread. */
 export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
@@ -23,19 +23,19 @@ export function logTo(send: (line: LogLine) => void): Log {
  * Reports answers and log lines of one call at a time to the main thread. A report arrives even if the thread is killed right
  * after it.
  */
-export class Reporter {
+export class AnswerWriter {
   /** Sends log lines immediately, with the number of the running call. */
   readonly log = logTo((line) => this.#report(ANSWER.log, 0, Buffer.from(JSON.stringify(line))))
   readonly #answers: Ring
-  readonly #stamp: Stamp
+  readonly #threadState: ThreadState
   readonly #post: Post
   #call = 0
   /** A message of this call was posted: later ones must not overtake it in the ring. */
   #isPosting = false
 
-  constructor(answers: Ring, stamp: Stamp, post: Post) {
+  constructor(answers: Ring, threadState: ThreadState, post: Post) {
     this.#answers = answers
-    this.#stamp = stamp
+    this.#threadState = threadState
     this.#post = post
   }
 
@@ -59,7 +59,7 @@ export class Reporter {
     const isSmall = payload.length <= RING_PAYLOAD && !this.#isPosting
     if (isSmall && this.#answers.write(kind, this.#call, 0, ms, payload)) {
       giveBack(payload)
-      if (this.#stamp.ring()) this.#post('answers')
+      if (this.#threadState.ring()) this.#post('answers')
       return
     }
     this.#isPosting = true

@@ -5,7 +5,7 @@
  * @param percent - From 0 to 100.
  * @returns a function that returns whether the next call is one of the second.
  */
-export function splitter(percent: number): () => boolean {
+export function weightedChoice(percent: number): () => boolean {
   let owed = 0
   return () => {
     owed += percent

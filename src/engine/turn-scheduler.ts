@@ -11,7 +11,7 @@ const TURN_MS = 1
  * Lets the slow guests of an event loop take turns, so that others are answered between their calls: without this, a turn would
  * run all calls of a slow guest that have arrived, one after the other.
  */
-export class FairTurns {
+export class TurnScheduler {
   /** Waiting calls in the order in which they run. */
   readonly #waiting: (() => void)[] = []
   readonly #turnMs: number
@@ -46,7 +46,7 @@ export class FairTurns {
 }
 
 /** The scheduler of the process: its servers share one event loop. */
-export const processFairTurns = new FairTurns()
+export const slowGuests = new TurnScheduler()
 
 /** Clients that send many small pieces are read one after the other, one in a turn of the event loop. */
-export const processReads = new FairTurns(0)
+export const processReads = new TurnScheduler(0)

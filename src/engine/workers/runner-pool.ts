@@ -7,7 +7,7 @@ import { startClock } from '../../platform/async-work.ts'
 import { processThreads, type StartGate } from '../../platform/stuck-threads.ts'
 import { explainLimit } from '../../platform/system-errors.ts'
 import type { Runner, RunnerKind, RunnerOwner, UnansweredCalls } from './runner.ts'
-import type { ThreadStats } from './stamp.ts'
+import type { ThreadStats } from './thread-state.ts'
 
 /** The reason of a start that took too long, with the limit. */
 export function startedLate(startTimeoutMs: number): string {
@@ -17,7 +17,7 @@ export function startedLate(startTimeoutMs: number): string {
 /** Number of consecutive failed starts after which calls of the route are refused immediately. */
 const BREAKER_STARTS = 5
 
-export interface RosterOptions {
+export interface RunnerPoolOptions {
   /** The plug-in of the instances. */
   readonly plugin: { readonly name: string }
   readonly log: Log
@@ -33,8 +33,8 @@ export interface RosterOptions {
   readonly backoffMs: number
 }
 
-/** The owner of a roster, which uses its runners. */
-interface RosterUser {
+/** The owner of the pool, which uses its runners. */
+interface RunnerPoolOwner {
   /** More runners can take calls. */
   available(): void
   /** A guest waits for an answer of the host. */
@@ -49,7 +49,7 @@ interface RosterUser {
   refused(error: Error): void
 }
 
-type RosterStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
+type RunnerPoolStats = Omit<EngineStats, 'waiting' | 'running' | 'timeouts'>
 
 /** Called when a thread has started or failed to. */
 interface StartHandle {
@@ -58,13 +58,13 @@ interface StartHandle {
 }
 
 /** Keeps the configured number of runners of a route ready: it replaces those that end. */
-export class Roster implements RunnerOwner {
+export class RunnerPool implements RunnerOwner {
   /** Settles when all active runners are ready, or the first start has failed. */
   readonly opened: Promise<void>
-  readonly #options: Omit<RosterOptions, 'starts'>
+  readonly #options: Omit<RunnerPoolOptions, 'starts'>
   readonly #kind: RunnerKind
   readonly #starts: StartQueue
-  readonly #user: RosterUser
+  readonly #owner: RunnerPoolOwner
   readonly #starting = new Map<Runner, StartHandle>()
   /** Queued starts, with the functions that withdraw them. */
   readonly #queued = new Map<QueuedStart, () => void>()
@@ -78,16 +78,20 @@ export class Roster implements RunnerOwner {
   #failedStarts = 0
   #lastFailure: Error | undefined
   #retry: NodeJS.Timeout | undefined
-  /** Includes stuck threads of other rosters for the same plug-in at the same route. */
+  /** Includes stuck threads of other pools for the same plug-in at the same route. */
   readonly #gate: StartGate
   /** Totals of the runners that have ended. */
   #past = { recycled: 0, restarted: 0, droppedLines: 0 }
 
-  constructor(kind: RunnerKind, { starts = processStarts, ...options }: RosterOptions, user: RosterUser) {
+  constructor(
+    kind: RunnerKind,
+    { starts = processStarts, ...options }: RunnerPoolOptions,
+    owner: RunnerPoolOwner,
+  ) {
     this.#kind = kind
     this.#options = options
     this.#starts = starts
-    this.#user = user
+    this.#owner = owner
     this.opened = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
     this.#gate = processThreads.gate(kind.owner, () => this.#gateChanged())
     if (this.#gate.refusal) this.#settle?.reject(this.#gate.refusal)
@@ -105,7 +109,7 @@ export class Roster implements RunnerOwner {
   }
 
   /** Whether calls have to wait until ending threads are gone or known to be stuck. */
-  get isHeld(): boolean {
+  get isPaused(): boolean {
     return this.#gate.isShut
   }
 
@@ -126,7 +130,7 @@ export class Roster implements RunnerOwner {
   }
 
   /** Totals of all runners. */
-  get stats(): RosterStats {
+  get stats(): RunnerPoolStats {
     const reporting = this.#ready.map(({ stats }) => stats)
     const sum = (of: (stats: ThreadStats) => number) => reporting.reduce((all, each) => all + of(each), 0)
     return {
@@ -145,7 +149,7 @@ export class Roster implements RunnerOwner {
   retire(thread: Runner): void {
     this.#remove(thread)
     this.#end(thread)
-    if (this.threads.length > 0) this.#user.available()
+    if (this.threads.length > 0) this.#owner.available()
     setImmediate(() => this.#fill()) // starting a thread takes a while: answer the call first
   }
 
@@ -169,23 +173,23 @@ export class Roster implements RunnerOwner {
       this.#settle?.resolve()
     }
     this.#fill()
-    this.#user.available()
+    this.#owner.available()
   }
 
   free(): void {
-    this.#user.available()
+    this.#owner.available()
   }
 
   asking(): void {
-    this.#user.asking()
+    this.#owner.asking()
   }
 
   answered(thread: Runner, ms: number): void {
-    this.#user.answered(thread, ms)
+    this.#owner.answered(thread, ms)
   }
 
   late(): void {
-    this.#user.late()
+    this.#owner.late()
   }
 
   broken(thread: Runner, reason: Error): void {
@@ -198,7 +202,7 @@ export class Roster implements RunnerOwner {
     const hadStarted = !this.#starting.has(thread)
     this.#endStart(thread)
     const wasReady = this.#remove(thread)
-    this.#user.left(unanswered, reason)
+    this.#owner.left(unanswered, reason)
     if (this.#isClosed) return
     // A runner that ended by itself before it ran anything would do so again.
     const hasRun = thread.hasRun || unanswered.lost.length > 0
@@ -225,11 +229,11 @@ export class Roster implements RunnerOwner {
     const { refusal } = this.#gate
     if (refusal) {
       this.#settle?.reject(refusal)
-      this.#user.refused(refusal)
+      this.#owner.refused(refusal)
     }
     if (this.#gate.isShut) return
     this.#fill()
-    this.#user.available()
+    this.#owner.available()
   }
 
   #fill(): void {
@@ -288,7 +292,7 @@ export class Roster implements RunnerOwner {
     this.#lastFailure = reason
     this.#failedStarts++
     this.#settle?.reject(reason)
-    if (this.refusal) this.#user.refused(this.refusal)
+    if (this.refusal) this.#owner.refused(this.refusal)
     if (this.#isClosed || this.#retry) return
     const factor = Math.min(2 ** (this.#failedStarts - 1), 30)
     this.#retry = setTimeout(() => {
@@ -313,7 +317,7 @@ export class Roster implements RunnerOwner {
     return isReady
   }
 
-  /** A ready runner has failed or exceeded a deadline, or the roster closes. */
+  /** A ready runner has failed or exceeded a deadline, or the pool closes. */
   #remember({ recycled, restarted, droppedLines }: ThreadStats): void {
     this.#past.recycled += recycled
     this.#past.restarted += restarted + (this.#isClosed ? 0 : 1)

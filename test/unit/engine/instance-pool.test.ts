@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openPool, type PoolOptions } from '../../../src/engine/guest-pool.ts'
+import { openInstancePool, type PoolOptions } from '../../../src/engine/instance-pool.ts'
 import { GuestError, GuestTrapError } from '../../../src/errors/errors.ts'
 import type { CompiledPlugin } from '../../../src/plugin/plugin.ts'
 import type { Instance, Runtime } from '../../../src/runtime/runtime.ts'
@@ -38,7 +38,7 @@ async function open(options: Partial<PoolOptions> = {}) {
       return guest
     },
   }
-  const pool = openPool({
+  const pool = openInstancePool({
     plugin: { name: 'suspended' } as CompiledPlugin,
     runtime,
     settings: settingsOf(),
