@@ -47,6 +47,9 @@ export interface Deadline {
 /** Default time limit of a guest in a thread. */
 const TIMEOUT_MS = 1_000
 
+/** The deadline of a tool made for hyper-mcp, which has none itself, if it may wait for other servers. */
+const WAITING_TOOL_TIMEOUT_MS = 30_000
+
 /** Bytes of variables that Extism allows. */
 const VAR_MAX = 1_048_576
 
@@ -67,6 +70,8 @@ export function resolveRoute(
   const { config, errorStatus, allowedPaths, varMax, kv = {}, isolation: _, blockLimit, ...rest } = options
   const { contract } = rest
   const memory = resolveMemory(options, settings)
+  const outbound = resolveOutbound(options, settings)
+  const timeoutMs = contract === 'hyper-mcp' && outbound ? WAITING_TOOL_TIMEOUT_MS : TIMEOUT_MS
   return {
     config: { ...settings?.config, ...config },
     errorStatus: errorStatus ?? (contract === 'simplism' ? 500 : 409),
@@ -74,11 +79,11 @@ export function resolveRoute(
       ...(settings?.allowedPaths ?? []),
       ...Object.entries(allowedPaths).map(resolveAllowedPath),
     ],
-    outbound: resolveOutbound(options, settings),
+    outbound,
     blockPages: blockLimit === undefined ? settings?.memory.maxPages : undefined,
     varMax: varMax ?? settings?.memory.maxVarBytes ?? VAR_MAX,
     isolation: resolveIsolation(options, memory.memoryMax),
-    deadline: resolveDeadline(options.timeoutMs, settings?.timeoutMs),
+    deadline: resolveDeadline(options.timeoutMs, settings?.timeoutMs, timeoutMs),
     kv: { access: kv.access ?? 'readwrite', namespace: kv.namespace ?? name },
     // Behind the others: in Node.js 20, each property after a spread one costs 4 us.
     ...rest,
@@ -166,10 +171,14 @@ function resolveIsolation(
 }
 
 /** A deadline of 0 in the manifest means no deadline. */
-function resolveDeadline(option: number | undefined, manifest: number | undefined): Deadline {
+function resolveDeadline(
+  option: number | undefined,
+  manifest: number | undefined,
+  otherwise: number,
+): Deadline {
   if (option !== undefined) return { ms: option, from: 'option' }
   if (manifest) return { ms: manifest, from: 'manifest' }
-  return { ms: manifest === 0 ? undefined : TIMEOUT_MS, from: 'default' }
+  return { ms: manifest === 0 ? undefined : otherwise, from: 'default' }
 }
 
 /** `ro:` in front of the host's path, as in Extism: the guest may not write. */

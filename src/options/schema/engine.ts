@@ -44,7 +44,7 @@ export const engineOptions = {
         minimum: 1,
         maximum: 2_147_483_647,
         description:
-          "Deadline of a call in a thread or process, in ms; then 504. Default: the manifest's, else 1000.",
+          "Deadline of a call in a thread or process, in ms; then 504. Default: the manifest's, else 1000; 30000 with the contract `hyper-mcp` and allowed hosts.",
       }),
     ),
   ),

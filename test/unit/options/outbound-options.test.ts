@@ -98,6 +98,21 @@ const outboundOf = (options: Partial<RouteOptions>, plugin: Pick<Plugin, 'settin
 const manifested = (settings: object): Promise<Plugin> =>
   loadPlugin({ wasm: [{ data: guestBytes('echo') }], ...settings })
 
+test('a tool made for hyper-mcp has time to wait for the hosts that it may reach, unless its deadline is given', async () => {
+  const route = checkedRoute({ allowedHosts: ['a.com'] })
+  const deadlineOf = async (options: object, settings: object = {}) =>
+    resolveRoute({ ...route, ...options }, await manifested(settings)).deadline.ms
+  const contract = { contract: 'hyper-mcp' }
+  expect(await deadlineOf({})).toBe(1_000)
+  expect(await deadlineOf(contract)).toBe(30_000)
+  expect(await deadlineOf({ ...contract, allowedHosts: undefined })).toBe(1_000)
+  expect(await deadlineOf({ ...contract, allowedHosts: undefined }, { allowed_hosts: ['a.com'] })).toBe(
+    30_000,
+  )
+  expect(await deadlineOf({ ...contract, timeoutMs: 7 })).toBe(7)
+  expect(await deadlineOf(contract, { timeout_ms: 8 })).toBe(8)
+})
+
 test('without hosts there is no way out', async () => {
   expect(outboundOf({}, await manifested({}))).toBeUndefined()
   expect(outboundOf({}, await manifested({ allowed_hosts: [] }))).toBeUndefined()
