@@ -1,8 +1,10 @@
+import type { FastifyInstance } from 'fastify'
 import { NamespaceSharedError, PluginNameSharedError } from '../errors/errors.ts'
 import { importsKv } from '../guest/services/kv.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { placeKey } from '../plugin/source/url.ts'
+import { outermost } from './method-guard.ts'
 
 /** A route with its loaded plug-in. */
 export interface NamedRoute {
@@ -58,4 +60,22 @@ function placeOf({ source }: NamedRoute): string | undefined {
 interface NamespaceUser extends NamedRoute {
   /** Whether an option sets the namespace. */
   readonly isSet: boolean
+}
+
+/** The routes of each mount, by the outermost scope: the mounts of an app may use one store. */
+const mounted = new WeakMap<FastifyInstance, Set<readonly NamedRoute[]>>()
+
+/**
+ * Claims the names of a mount's plug-ins in its app.
+ *
+ * @returns gives them up.
+ * @throws the first of {@link nameConflicts}, also with other mounts of the app.
+ */
+export function claimNames(app: FastifyInstance, routes: readonly NamedRoute[]): () => void {
+  const root = outermost(app)
+  const mounts = mounted.get(root) ?? new Set()
+  const [conflict] = nameConflicts([...mounts, routes].flat())
+  if (conflict) throw conflict
+  mounted.set(root, mounts.add(routes))
+  return () => mounts.delete(routes)
 }

@@ -10,7 +10,7 @@ import { routeLabel } from '../options/served-route.ts'
 import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { reportFormerKeys } from './former-keys.ts'
-import { claimNames } from './mounted-names.ts'
+import { claimNames } from './name-conflicts.ts'
 import {
   type ChosenRoute,
   chooseRoute,

@@ -2,7 +2,6 @@ import { RegistryRefusedError } from '../../errors/errors.ts'
 import { isHeaderValue, printable } from '../../platform/text.ts'
 import { showUrl } from '../source/url.ts'
 import { problemWithAnswer, readSmallObject } from './answer.ts'
-import { type Challenge, parseChallenges } from './challenge.ts'
 import type { Credentials } from './credentials.ts'
 import { type Endpoint, problemWithTarget } from './endpoint.ts'
 import type { Operation } from './operation.ts'
@@ -192,4 +191,34 @@ async function readToken(reference: string, realm: URL, response: HttpResponse):
   const seconds = typeof answer?.expires_in === 'number' ? answer.expires_in : DEFAULT_LIFETIME_SECONDS
   // A tenth less: the token must not expire on its way.
   return { header: `Bearer ${token}`, expiresMs: performance.now() + seconds * 900 }
+}
+
+/** One challenge of a `WWW-Authenticate` header. */
+interface Challenge {
+  /** The scheme in lower case, such as `bearer`. */
+  readonly scheme: string
+  /** By name in lower case. */
+  readonly parameters: ReadonlyMap<string, string>
+}
+
+/** Parses `WWW-Authenticate` (RFC 9110, section 11.6.1), which may have several challenges. Stops where it is malformed. */
+export function parseChallenges(header: string): Challenge[] {
+  const challenges: { scheme: string; parameters: Map<string, string> }[] = []
+  const scanner = { at: 0 }
+  for (;;) {
+    take(/[\s,]*/y)
+    const name = take(/[\w!#$%&'*+.^`|~-]+/y)?.[0].toLowerCase()
+    if (name === undefined) return challenges
+    const value = take(/[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))/y)
+    const last = challenges.at(-1)
+    if (!value) challenges.push({ scheme: name, parameters: new Map() })
+    else last?.parameters.set(name, value[1]?.replaceAll(/\\(.)/g, '$1') ?? value[2] ?? '')
+  }
+
+  function take(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = scanner.at
+    const match = pattern.exec(header)
+    if (match) scanner.at = pattern.lastIndex
+    return match ?? undefined
+  }
 }

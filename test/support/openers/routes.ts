@@ -23,7 +23,7 @@ import { nextTurn } from '../../../src/platform/async-work.ts'
 import { loadPlugin, type Plugin } from '../../../src/plugin/plugin.ts'
 import { openAppResources } from '../../../src/route/app-resources.ts'
 import { openGuestServices } from '../../../src/route/guest-services.ts'
-import { claimNames } from '../../../src/route/mounted-names.ts'
+import { claimNames } from '../../../src/route/name-conflicts.ts'
 import { type ChosenRoute, chooseRoute, openRoute } from '../../../src/route/open-route.ts'
 import { openRoutes, type VersionedOptions } from '../../../src/route/open-routes.ts'
 import { RoutePool } from '../../../src/route/route-pool.ts'
@@ -148,7 +148,7 @@ function moduleOf(round: number): Uint8Array {
 
 /** Openers of `route/`. */
 export const ROUTES: Openers = {
-  'route/mounted-names.ts claimNames': async () => {
+  'route/name-conflicts.ts claimNames': async () => {
     const app = emptyApp()
     const plugin = await loadPlugin(guest('echo'))
     const other = { ...plugin, digest: '0'.repeat(64) }

@@ -5,7 +5,7 @@ import type { Version } from '../../../src/deploy/edits.ts'
 import { editPlugins, NO_EDITS, withRoute, withVersion } from '../../../src/deploy/edits.ts'
 import { type ComparedState, differenceOf, isEmpty } from '../../../src/deploy/fleet/difference.ts'
 import type { FleetHead, SeenNode } from '../../../src/deploy/fleet/fleet-store.ts'
-import { progressOf } from '../../../src/deploy/fleet/rollout-progress.ts'
+import { progressOf } from '../../../src/deploy/fleet/rollout.ts'
 import {
   literalSecrets,
   parseShared,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, onTestFinished, test } from 'vitest'
-import { parseChallenges } from '../../../src/plugin/oci/challenge.ts'
+import { parseChallenges } from '../../../src/plugin/oci/authorization.ts'
 import { findCredentials } from '../../../src/plugin/oci/credentials.ts'
 import { runs } from '../../support/runs.ts'
 
