@@ -26,6 +26,7 @@ import { type DesiredRoute, mapFromData, sourceOf } from './desired-state.ts'
 import type { Version } from './edits.ts'
 import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
 import {
+  chosenRoutes,
   isFolder,
   isRoutable,
   isSource,
@@ -203,7 +204,7 @@ class Finding {
     const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
     const { items, leftOut } = isWhole
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
-      : this.#routesAt(mount, plugin)
+      : this.#routesAt(mount, plugin, given)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
@@ -212,7 +213,16 @@ class Finding {
     })
   }
 
-  #routesAt(mount: Mount, plugin: Plugin): Mounted<MountedRoute> {
+  #routesAt(mount: Mount, plugin: Plugin, given: ConfigMap): Mounted<MountedRoute> {
+    const chosen = this.#merged.exports.get(mount.plugin)
+    if (chosen) {
+      const { items, missing } = chosenRoutes(mount, plugin, chosen)
+      if (missing.length === 0) return { items, leftOut: [] }
+      const message = `"exports" of the plug-in ${plugin.name} names what it does not export, or what has no URL: ${listed(missing)}`
+      return locate(given, () => {
+        throw optionsError([problemAt(['plugin'], message)])
+      })
+    }
     const count = callableExports(plugin).length
     const most = this.#maxFunctions
     if (count > most) {

@@ -80,6 +80,19 @@ export interface MountedRoute {
   readonly function?: string
 }
 
+/** The functions that are chosen of a plug-in, each at its name below the mount, and those that it does not have. */
+export function chosenRoutes(
+  { path }: Mount,
+  plugin: Plugin,
+  chosen: readonly string[],
+): { readonly items: readonly MountedRoute[]; readonly missing: readonly string[] } {
+  const all = callableExports(plugin)
+  return {
+    items: chosen.map((name) => ({ url: `${path}/${routePart(name)}`, function: name })),
+    missing: chosen.filter((name) => !all.includes(name) || !isRoutable(`/${name}`)),
+  }
+}
+
 /**
  * A single function is served at the mount; each of several at its name below the mount. The function named like the
  * plug-in is also served at the mount itself.

@@ -26,6 +26,14 @@ export const configFileSchema: Schema = closedObject({
           holds: 'source',
           description: 'Path or URL of a `.wasm` file or of an Extism manifest.',
         },
+        exports: {
+          type: 'array',
+          items: { type: 'string', minLength: 1 },
+          minItems: 1,
+          uniqueItems: true,
+          description:
+            'Functions that are served, each at its name below the plug-in. Default: all. Not with `routes`.',
+        },
         ...shared,
       }),
       required: ['source'],

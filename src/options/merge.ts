@@ -12,6 +12,8 @@ export interface Merged {
   readonly route: ConfigMap
   /** The plug-ins of the file by name, each with all options of its routes. */
   readonly plugins: ReadonlyMap<string, ConfigMap>
+  /** The functions that are served of a plug-in of the file, if it chooses some. */
+  readonly exports: ReadonlyMap<string, readonly string[]>
   /** The file's routes; undefined if it lists none. */
   readonly routes: readonly ConfigMap[] | undefined
   /** The name of the plug-in of each of the file's routes. */
@@ -30,7 +32,13 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPT
     server: mergeMaps(pickKnown(file, serverSchema), variables.server, flags.server),
     load: mergeMaps(pickKnown(file, loadSchema), variables.load, flags.load),
     route: whole(),
-    plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutSource(withPluginOptions(plugin)))])),
+    plugins: new Map(named.map(([name, plugin]) => [name, whole(withoutOwn(withPluginOptions(plugin)))])),
+    exports: new Map(
+      named.flatMap(([name, plugin]) => {
+        const chosen = textsIn(plugin, 'exports')
+        return chosen.length > 0 ? [[name, chosen]] : []
+      }),
+    ),
     routes: configRoutes(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
     routePlugins: (listIn(file, 'routes') ?? []).map((route) => {
       const plugin = route.entries.get('plugin')?.given
@@ -46,7 +54,7 @@ export function configRoutes(file: ConfigMap): ConfigMap[] | undefined {
   const plugins = mapIn(file, 'plugins')
   return listIn(file, 'routes')?.map((route) => {
     const plugin = mapIn(plugins, textIn(route, 'plugin'))
-    return mergeMaps(mapIn(file, 'defaults'), withoutSource(plugin), withPluginOptions(plugin, route))
+    return mergeMaps(mapIn(file, 'defaults'), withoutOwn(plugin), withPluginOptions(plugin, route))
   })
 }
 
@@ -58,8 +66,11 @@ function withPluginOptions(plugin: ConfigMap, route: ConfigMap = plugin): Config
   return source ? { ...route, entries: new Map([...route.entries, ['plugin', source]]) } : route
 }
 
-function withoutSource(map: ConfigMap): ConfigMap {
-  return { ...map, entries: new Map([...map.entries].filter(([key]) => key !== 'source')) }
+/** What a plug-in has that is no option of its routes. */
+const OF_PLUGINS: ReadonlySet<string> = new Set(['source', 'exports'])
+
+function withoutOwn(map: ConfigMap): ConfigMap {
+  return { ...map, entries: new Map([...map.entries].filter(([key]) => !OF_PLUGINS.has(key))) }
 }
 
 /** The options of a schema except routes, which are merged separately. */
@@ -80,6 +91,12 @@ function mapsIn(map: ConfigMap): [string, ConfigMap][] {
 function listIn(map: ConfigMap, key: string): ConfigMap[] | undefined {
   const given = map.entries.get(key)?.given
   return given?.kind === 'list' ? given.items.filter((item) => item.kind === 'map') : undefined
+}
+
+function textsIn(map: ConfigMap, key: string): string[] {
+  const given = map.entries.get(key)?.given
+  if (given?.kind !== 'list') return []
+  return given.items.flatMap((item) => (item.kind === 'scalar' ? [String(item.value)] : []))
 }
 
 function textIn(map: ConfigMap, key: string): string {

@@ -270,3 +270,16 @@ test('keys under the former name of a plug-in are reported at the start with the
   expect(moved).toMatchObject({ code: 0, stderr: '' })
   expect(await reported()).toEqual([])
 })
+
+test('a config file chooses functions of a plug-in, each of which has a URL and is a tool', async () => {
+  const config = (chosen: string) => `mcp: {}\nplugins: { store: { source: kv.wasm, exports: [${chosen}] } }`
+  const served = folderOf({ 'kv.wasm': kvGuest('get', 'set', 'list'), 'wasm-serve.yaml': config('set, get') })
+  const listed = await run(['check', '-c', 'wasm-serve.yaml'], {}, { cwd: served })
+  expect([...listed.stdout.matchAll(/POST +(\S+)/g)].map(([, url]) => url)).toEqual([
+    '/store/set',
+    '/store/get',
+  ])
+  const wrong = folderOf({ 'kv.wasm': kvGuest('get'), 'wasm-serve.yaml': config('get, nothing') })
+  const refused = await run(['check', '-c', 'wasm-serve.yaml'], {}, { cwd: wrong })
+  expect([refused.code === 0, refused.stderr.includes('nothing')]).toEqual([false, true])
+})
