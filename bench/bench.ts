@@ -16,7 +16,7 @@ export interface Report {
   readonly args: string
   /** Tables and sentences for people. */
   readonly markdown: string
-  /** All that is known. */
+  /** The raw results. */
   readonly data: object
   /** Pictures by name, as SVG; they are shown above the tables. */
   readonly plots?: Readonly<Record<string, string>>

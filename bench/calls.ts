@@ -138,7 +138,7 @@ const WARM_UP_CALLS = 20
 /** V8 optimizes a guest only after many calls. */
 const WARM_UP_ROUNDS = 5
 
-/** Of calls on the SDK. */
+/** The length of a round of calls on the SDK. */
 const ROUND_MICROS = 100_000
 
 /** Waits for a call only where it must, as the engine does. */

@@ -48,7 +48,7 @@ function setsOf({ moods, copy }: { readonly moods: string; readonly copy: string
   return [smallCalls, largeBodies(copy), middleCalls(moods), longCalls(moods)]
 }
 
-/** Of the first set. */
+/** Plots the first set. */
 export function plotEngines({ sets }: EnginesMeasurements): Record<string, string> {
   const note = 'hello.wasm, a guest that does almost nothing. Medians of interleaved runs.'
   return { engines: renderCpuPlot(sets[0]?.measurements ?? [], 'inline', note) }

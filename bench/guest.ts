@@ -10,7 +10,7 @@ export async function assembleGuest(name: string, folder = 'guests'): Promise<Ui
   return wabt.parseWat(`${name}.wat`, text).toBinary({}).buffer
 }
 
-/** The same as a file, which exists until the bench ends. @returns its path. */
+/** Assembles a guest into a file, which exists until the bench ends. @returns its path. */
 export async function assembleGuestFile(name: string, folder?: string): Promise<string> {
   const target = mkdtempSync(join(tmpdir(), 'wasm-serve-guest-'))
   process.once('exit', () => rmSync(target, { recursive: true, force: true }))

@@ -12,9 +12,9 @@ import { median, percentile } from './statistics.ts'
  */
 export interface KillsMeasurement {
   readonly spares: number
-  /** Until the answer to a request that is sent then. */
+  /** Times until the answer to a request that is sent then. */
   readonly next: readonly number[]
-  /** Until the answer to a request that has been waiting behind the guest. */
+  /** Times until the answer to a request that has been waiting behind the guest. */
   readonly waiting: readonly number[]
   /** The maximum median of `next`. */
   readonly floorMs: number

@@ -78,7 +78,7 @@ interface Times {
   readonly all: number
   readonly used: number
   readonly stolen: number
-  /** Used by this process and its children that have ended. */
+  /** Time used by this process and its children that have ended. */
   readonly own: number
 }
 

@@ -27,10 +27,10 @@ const WINDOWS = 3
 /** Answers of each other route in a window. */
 const ANSWERS = 400
 
-/** On each other route. */
+/** Connections on each other route. */
 const CONNECTIONS = 4
 
-/** On the route whose guests fail or work. */
+/** Clients on the route whose guests fail or work. */
 const NOISY_CLIENTS = 2
 
 /**

@@ -21,7 +21,7 @@ export interface PayloadMeasurement extends Measurement {
 
 const SIZES = [8, 1_024, 65_536, 1_048_576]
 
-/** So few that the largest bodies do not fill the memory. */
+/** Few connections, so that the largest bodies do not fill the memory. */
 const CONNECTIONS = [10]
 
 /** Requests of each size before it is counted. */

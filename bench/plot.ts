@@ -38,7 +38,7 @@ interface BarChart {
   readonly title: string
   readonly note?: string
   readonly axis: Axis
-  /** From top to bottom. */
+  /** Bars from top to bottom. */
   readonly bars: readonly Bar[]
 }
 

@@ -10,7 +10,7 @@ import { startServer } from './server-process.ts'
 /** Self time of one function. */
 export interface ProfileLine {
   readonly where: string
-  /** Of the time that the main thread was busy. */
+  /** The share of the time that the main thread was busy. */
   readonly percent: number
 }
 

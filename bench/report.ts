@@ -150,7 +150,7 @@ function renderFailures(measurements: readonly Measurement[]): string[] {
   ])
 }
 
-/** From this load on, the load generator is the bottleneck. */
+/** The load from which on the load generator is the bottleneck. */
 const GENERATOR_LIMIT = 0.9
 
 function renderGeneratorLimit(measurements: readonly Measurement[]): string[] {

@@ -11,7 +11,7 @@ export interface Run {
   readonly p999Ms: number
   /** CPU time of the server process and of all that it started, in microseconds. */
   readonly cpuMicrosPerRequest: number
-  /** Their resident memory at the end. */
+  /** The resident memory of these processes at the end. */
   readonly memoryBytes: number
   readonly answered: number
   /** Answers that were wrong, failed or lost: always 0, unless the scenario may fail. */

@@ -18,9 +18,9 @@ export interface Scenario {
   isRight?(body: string, answer: string): boolean
   /** Whether its clients use HTTP/2; then the load generator is that of `load/http2.ts`. */
   readonly isHttp2?: boolean
-  /** It is so slow that a run has to last this long. */
+  /** The least length of a run, for slow servers. */
   readonly leastSeconds?: number
-  /** Its failures are counted and shown, because it is not part of this project; otherwise a failure ends the bench. */
+  /** Whether failures are counted and shown, because the server is not part of this project; otherwise a failure ends the bench. */
   readonly mayFail?: boolean
 }
 
@@ -31,7 +31,7 @@ export function isRight(scenario: Scenario, body: string, answer: string): boole
 /** Scenarios that are measured together, interleaved, and shown in one table. */
 export interface ScenarioSet {
   readonly name: string
-  /** Used unless the command line names others. */
+  /** The default of the command line. */
   readonly connections: readonly number[]
   /** The first is the baseline of the others. */
   readonly scenarios: readonly Scenario[]
@@ -77,7 +77,7 @@ export function oursOver(transport: 'https' | 'http2'): Scenario {
 const CERTIFICATE = 'test/support/tls/cert.pem'
 const KEY = 'test/support/tls/key.pem'
 
-/** The same without Fastify. */
+/** A bare HTTP server, without Fastify. */
 export function bareHttp(body: string): Scenario {
   return {
     ...noPlugin(body),
@@ -110,7 +110,7 @@ export function ours(name: string, ...flags: string[]): Scenario {
   return hello(name, ...COMMAND, ...flags)
 }
 
-/** The same with the hello.wasm that was written in C: it answers the same, and does not grow its memory. */
+/** A server with the hello.wasm that was written in C: it answers the same, and does not grow its memory. */
 export function oursInC(name: string, ...flags: string[]): Scenario {
   return greeter(name, 'plugins/hello-c/hello.wasm', [...COMMAND, ...flags])
 }
@@ -134,7 +134,7 @@ export function echoing(name: string, plugin: string, body: string, ...flags: st
 /** The command line of the built command; plug-ins and flags follow. */
 export const COMMAND = ['dist/cli.js', '--port', '0']
 
-/** The same before it is bundled. */
+/** The command before it is bundled. */
 export const UNBUNDLED = ['lib/cli.js', '--port', '0']
 
 /** hello.wasm with its default settings, with a route beside it whose guest streams. */

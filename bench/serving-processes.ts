@@ -18,7 +18,7 @@ const CONNECTIONS = [100]
 /** Maximum CPU per request of a serving process, as a multiple of that of a server of one process. */
 const MAX_CPU = 1.05
 
-/** The same for two, which share two hardware threads with the load generator. */
+/** The limit for two processes, which share two hardware threads with the load generator. */
 const MAX_CPU_OF_TWO = 1.4
 
 /** Minimum requests/s of two processes with a guest of 200 us, as a multiple of those of one. */

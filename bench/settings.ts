@@ -10,7 +10,7 @@ export interface Settings {
   readonly connections?: readonly number[]
   /** Calls of `soak`, requests of `fleet`. */
   readonly calls?: number
-  /** Of the faults of `fleet`. */
+  /** The seed of the faults of `fleet`. */
   readonly seed?: number
   readonly tool: LoadTool
   /** As little as still shows something. */
@@ -20,7 +20,7 @@ export interface Settings {
 interface CommandLine {
   /** Names of benches; `all` is all of them. */
   readonly names: readonly string[]
-  /** All the rest, as it was given. */
+  /** The other arguments, unchanged. */
   readonly flags: readonly string[]
   readonly settings: Settings
   /** Output file for JSON. */

@@ -29,11 +29,11 @@ export const startup: Bench = { name: 'startup', minutes: 3, run }
 
 /** One start of a server. */
 interface Start {
-  /** From the start of its process to the end of its first answer. */
+  /** Time from the start of its process to the end of its first answer. */
   readonly ms: number
   /** CPU time of the process until then. */
   readonly cpuMs: number
-  /** Its resident memory when it was idle again. */
+  /** The resident memory when the server was idle again. */
   readonly memoryBytes: number
 }
 

@@ -11,7 +11,7 @@ export function percentile(values: readonly number[], percent: number): number {
   return sorted[Math.ceil((percent / 100) * sorted.length) - 1] ?? Number.NaN
 }
 
-/** Of times in milliseconds. */
+/** Percentiles of times in milliseconds. */
 export function latencies(times: readonly number[]): Record<'p50Ms' | 'p99Ms' | 'p999Ms', number> {
   const [p50Ms, p99Ms, p999Ms] = [percentile(times, 50), percentile(times, 99), percentile(times, 99.9)]
   return { p50Ms, p99Ms, p999Ms }

@@ -161,7 +161,7 @@ export function renderHeadlines(page = ''): string {
 interface Headline {
   readonly bench: string
   readonly what: string
-  /** Of its section. */
+  /** The anchor of its section. */
   readonly anchor: string
   /** @param major - The version of Node.js. */
   ratio(major: number): Ratio

@@ -141,7 +141,7 @@ async function runOnce(
   return { ...latencies(answers.times), requestsPerSecond: answers.times.length / answers.seconds }
 }
 
-/** Its requests, each with a body of its own. */
+/** Requests of a scenario, each with a body of its own. */
 function requestsOf(scenario: Scenario): Pick<SocketLoad, 'request' | 'isRight'> {
   return {
     request: (id) => ({ path: scenario.path, body: `${scenario.body} ${id}` }),

@@ -3,7 +3,7 @@ import { printable } from '../platform/text.ts'
 import type { Transfer } from '../plugin/oci/registry.ts'
 import type { Host } from './command.ts'
 
-/** Shorter transfers show nothing. */
+/** How long a transfer shows nothing. */
 const QUIET_MS = 1_000
 
 /** The time between two lines of one transfer. */

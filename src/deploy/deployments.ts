@@ -72,7 +72,7 @@ export interface Deployments {
    */
   apply(desired: DesiredState | MakeDesired, reason: string, options?: ChangeOptions): Promise<Deployment>
 
-  /** The same, but a failure is returned, and neither thrown nor logged: see {@link Deployments.report}. */
+  /** Applies a change, and returns a failure instead of throwing or logging it: see {@link Deployments.report}. */
   attempt(desired: DesiredState | MakeDesired, reason: string, options?: ChangeOptions): Promise<Attempt>
 
   /** Logs a failed change. */

@@ -443,7 +443,7 @@ function heapMark(reader: ByteReader): number {
   return readHeapType(reader).kind === 'collected' ? MARK.collected : 0
 }
 
-/** Most functions have fewer. */
+/** The number of locals that most functions do not exceed. */
 const FIRST_LOCALS = 256
 
 const NONE: Pick<BodyFigures, 'work' | 'callValues' | 'optimisingBytes'> = {

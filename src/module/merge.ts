@@ -37,7 +37,7 @@ export interface Merge {
   readonly contents: SectionContents
 }
 
-/** Larger modules are linked: merging would take more than 0.1 s. */
+/** The size above which modules are linked: merging would take more than 0.1 s. */
 const MAX_BYTES = 8_388_608
 
 /** Further calls stay calls: each replacement adds some 60 bytes. */

@@ -43,7 +43,7 @@ const DEFAULT_FILES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
 /** A name that is looked for last, only to report that it is not supported. */
 const TOML_NAME = 'wasm-serve.toml'
 
-/** Larger files are rejected: YAML takes quadratic time for some inputs. */
+/** The size above which files are rejected: YAML takes quadratic time for some inputs. */
 const MAX_CONFIG_BYTES = 262_144
 
 /** Maximum number of reported problems: one screen. */

@@ -123,7 +123,7 @@ export const ANY_ROUTE: LoadedBy = {
   load: 'eager',
 }
 
-/** More plug-ins than this are loaded on their first calls by default. */
+/** The number of plug-ins above which they are loaded on their first calls by default. */
 export const MAX_EAGER_PLUGINS = 256
 
 /**

@@ -3,10 +3,10 @@
  * than the copy.
  */
 
-/** Smaller buffers come from Node's own pool. */
+/** The size below which buffers come from Node's own pool. */
 const MIN_BYTES = 4_096
 
-/** Larger buffers are rare, and would keep much memory. */
+/** The size above which buffers are rare, and would keep much memory. */
 const MAX_BYTES = 1_048_576
 
 /** Maximum bytes of all free buffers. */

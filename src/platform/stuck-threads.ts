@@ -17,7 +17,7 @@ const WRITE_OFF_MS = 2_000
 /** The factor by which a busy machine may extend the limit: time in which threads had no core does not count. */
 const MAX_EXTENSION = 5
 
-/** Shorter waits for a core than this part of the limit are no lack of cores. */
+/** The part of the limit below which waits for a core are no lack of cores. */
 const USUAL_WAIT = 0.05
 
 /** Receives the log line about a thread that cannot be terminated. */

@@ -17,7 +17,7 @@ export interface TableRoute extends RouteHandler {
   readonly document?: SwaggerConfig | undefined
 }
 
-/** Fewer routes are routes of Fastify. */
+/** The number of routes below which they are routes of Fastify. */
 const LEAST_ROUTES = 256
 
 /**

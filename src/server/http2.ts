@@ -221,7 +221,7 @@ interface OpenResponse {
   place: number
 }
 
-/** Not a `Map`, which would keep closed ones as {@link keepOpenStreamsOnly} says. A stream's listener lets go of its entry, too. */
+/** A list instead of a `Map`, which would keep closed ones as {@link keepOpenStreamsOnly} says. A stream's listener lets go of its entry, too. */
 class OpenResponses implements Iterable<OpenResponse> {
   readonly #list: OpenResponse[] = []
   readonly #onReset: (session: Http2Session) => void

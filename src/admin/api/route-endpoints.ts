@@ -152,7 +152,7 @@ interface RouteIndex {
 
 const indices = new WeakMap<Deployment, Promise<RouteIndex>>()
 
-/** Made once for a deployment. */
+/** Makes the index once for a deployment. */
 export function routeIndex(deployment: Deployment): Promise<RouteIndex> {
   const index = indices.get(deployment) ?? indexRoutes(deployment)
   indices.set(deployment, index)

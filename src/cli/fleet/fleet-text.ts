@@ -40,7 +40,7 @@ function rowOf(node: SeenNode, now: number): string[] {
 
 const PLUGINS_HEAD = ['PLUG-IN', 'DIGEST', 'NODES']
 
-/** More are only in the JSON data. */
+/** Maximum number of shown plug-ins. More are only in the JSON data. */
 const SHOWN_PLUGINS = 50
 
 /** The versions that nodes serve, with the number of nodes; a plug-in with several has one line each. */

@@ -135,7 +135,7 @@ export function advance(head: FleetHead, { nodes, now }: SeenNodes): FleetHead |
   return step({ nodes: shuffled(rest).slice(0, count), until: now + rollout.canaryMs })
 }
 
-/** More nodes refuse than may. A revision that goes back is not followed by another one. */
+/** The head after more nodes have refused than may. A revision that goes back is not followed by another one. */
 function stopped(head: FleetHead, refusing: readonly SeenNode[], now: number): FleetHead {
   const { newest, before, rollout } = head
   const first = refusing[0]?.refused

@@ -89,7 +89,7 @@ export class HostedInstance {
     this.#call = 0
   }
 
-  /** Written before the answer, so that stats read after an answer include it. */
+  /** Runs before each answer, so that stats read after an answer include it. */
   #reportStats(): void {
     if (!this.#engine || this.#reportedChanges === this.#engine.changes) return
     this.#reportedChanges = this.#engine.changes

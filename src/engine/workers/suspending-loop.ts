@@ -127,7 +127,7 @@ export class SuspendingLoop implements GuestTurnsOwner {
     this.#turns.end(call)
   }
 
-  /** Written before the answer, so that stats read after an answer include it. */
+  /** Runs before each answer, so that stats read after an answer include it. */
   #reportStats(): void {
     if (this.#reportedChanges === this.#pool.changes) return
     this.#reportedChanges = this.#pool.changes

@@ -112,7 +112,7 @@ class CallLoop {
     end()
   }
 
-  /** Written before the answer, so that stats read after an answer include it. */
+  /** Runs before each answer, so that stats read after an answer include it. */
   #reportStats(): void {
     if (this.#reportedChanges === this.#engine.changes) return
     this.#reportedChanges = this.#engine.changes

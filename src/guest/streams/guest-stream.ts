@@ -216,7 +216,7 @@ const KINDS: Readonly<Record<number, MessageKind | undefined>> = { 1: 'text', 2:
 /** The size of a buffer for writes that has never held more. */
 const MIN_BUFFER_BYTES = 16_384
 
-/** Fewer bytes are copied into memory of their own: the buffer stays for the next ones. */
+/** The size below which bytes are copied into memory of their own: the buffer stays for the next ones. */
 const COPIED_BYTES = PIECE_BYTES / 4
 
 const INVALID = { problem: 'invalid' } as const

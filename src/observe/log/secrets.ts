@@ -1,4 +1,4 @@
-/** Shorter values would also match ordinary words. */
+/** The length below which values would also match ordinary words. */
 const MIN_LENGTH = 4
 
 /**

@@ -139,7 +139,7 @@ function nameOf(
   return `sha256:${sha256(JSON.stringify([modules.map(({ name, digest }) => [name, digest]), settings]))}`
 }
 
-/** Larger files are treated as a mistake; V8 could not hold all of them as a string. */
+/** The size above which a file is treated as a mistake; V8 could not hold all larger ones as a string. */
 const MAX_MANIFEST = 67_108_864
 
 /** Bytes and their origin. */

@@ -28,7 +28,7 @@ export interface XtpValue {
 /** The path of the schema: beside the plug-in. XTP keeps it in a file, not in the module. */
 const ENDINGS = ['.schema.yaml', '.schema.yml', '.schema.json']
 
-/** Larger files are treated as a mistake. */
+/** The size above which a file is treated as a mistake. */
 const MAX_SCHEMA_BYTES = 262_144
 
 /** Maximum depth of schemas. More deeply nested ones allow anything. */
