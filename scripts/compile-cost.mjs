@@ -159,7 +159,24 @@ const CASES = {
     locals: 0,
     code: [Buffer.from([6, 0x40, 0x10, 3]), repeat(count, () => [7, 0, 0x1a]), Buffer.from([0x0b])],
   }),
-  'optimisingBytes: values in each branch': (count = 65_000) => ({
+  'optimisingBytes: ifs that leave a block': (count = 4_900) => ({
+    locals: 1,
+    code: [
+      Buffer.from([2, 0x40]),
+      repeat(count, (place) => [0x20, 0, 0x41, ...leb(place), 0x46, 4, 0x40, 0x0c, 1, 0x0b]),
+      Buffer.from([0x0b]),
+    ],
+  }),
+  'optimisingBytes: ifs': (count = 31_000) => ({
+    locals: 1,
+    code: [
+      repeat(count, () => [
+        ...[0x20, 0, 0x41, 1, 0x6a, 0x21, 0],
+        ...[0x41, 0, 0x28, 2, 0, 4, 0x40, 0x41, 0, 0x20, 0, 0x36, 2, 0, 0x0b],
+      ]),
+    ],
+  }),
+  'optimisingBytes: values in each branch': (count = 31_000) => ({
     locals: 1,
     code: [
       repeat(count, () => [

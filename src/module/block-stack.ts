@@ -31,6 +31,16 @@ export class BlockStack {
   /** Locals that may have changed before them, since the outermost catching block began. */
   thrown = 0
 
+  /**
+   * Whether only one way leads to the end of the block that ended last, and no branch followed: Node.js 24 appends the
+   * code after such an end to the block.
+   */
+  isAppended = false
+  /** Operations in such code. */
+  appended = 0
+  /** The most ways to a label, multiplied by such operations in its block. */
+  appendedWays = 0
+
   /* The last join, which is the end of a block to which branches lead. */
   /** Where its block begins. */
   joinStart = 0
@@ -64,6 +74,14 @@ export class BlockStack {
   #branches = new Int32Array(FIRST_BLOCKS)
   /** Number of its clauses that catch. */
   #handlers = new Int32Array(FIRST_BLOCKS)
+  /** Number of those that are of a `br_if` or `br_table`: V8 appends nothing there. */
+  #conditional = new Int32Array(FIRST_BLOCKS)
+  /** Number of operations in appended code before it. */
+  #appendedBefore = new Int32Array(FIRST_BLOCKS)
+  /** The same before the last branch from inside of it to an outer block. */
+  #appendedAtLeave = new Int32Array(FIRST_BLOCKS)
+  /** The outermost block to which it branches. */
+  #outermost = new Int32Array(FIRST_BLOCKS)
 
   /** @param reader - Fails if a function is not valid. */
   constructor(reader: ByteReader) {
@@ -77,7 +95,8 @@ export class BlockStack {
     this.depth = this.height = this.sets = this.#base = this.#tries = 0
     this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
     this.backBranches = this.handlers = this.throwing = this.thrown = this.joinStart = this.joinEnd = 0
-    this.#isUnreachable = false
+    this.appended = this.appendedWays = 0
+    this.#isUnreachable = this.isAppended = false
     this.open(OPENED_BY.function, 0, results)
   }
 
@@ -133,6 +152,11 @@ export class BlockStack {
     this.#starts[depth] = this.#reader.at
     this.#setsBefore[depth] = this.sets
     this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
+    this.#conditional[depth] = 0
+    this.#outermost[depth] = depth
+    this.#appendedAtLeave[depth] = this.appended
+    this.#appendedBefore[depth] = this.appended
+    if (openedBy !== OPENED_BY.block) this.isAppended = false
     this.depth++
     if (this.depth > this.nesting) this.nesting = this.depth
     this.#handlers[depth] = 0
@@ -150,7 +174,7 @@ export class BlockStack {
     if (this.openedBy === OPENED_BY.try) this.#tries--
     const top = this.depth - 1
     this.#openedBy[top] = openedBy | ((this.#openedBy[top] ?? 0) & IN_UNREACHABLE)
-    this.#isUnreachable = false
+    this.#isUnreachable = this.isAppended = false
     this.height = this.#base
     this.push(values)
   }
@@ -170,6 +194,9 @@ export class BlockStack {
     const results = this.#results[top] ?? 0
     const branches = this.#branches[top] ?? 0
     const isLoop = openedBy === OPENED_BY.loop
+    const ways = branches + (isLoop || this.#isUnreachable ? 0 : 1)
+    this.#forget(top, ways)
+    if (!isLoop) this.isAppended = ways === 1 && this.#conditional[top] === 0
     if (isLoop) this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries--
     if (branches > 0 || isLoop) {
@@ -191,10 +218,31 @@ export class BlockStack {
     this.push(results)
   }
 
+  /**
+   * Counts the ways to the end of a block, or back to its start, with the operations on them. Behind them, only those
+   * before the last branch to an outer block matter.
+   */
+  #forget(top: number, ways: number): void {
+    if (ways > 1) {
+      const before = this.#appendedBefore[top] ?? 0
+      this.appendedWays = Math.max(this.appendedWays, ways * (this.appended - before))
+      this.appended = (this.#outermost[top] ?? 0) < top ? (this.#appendedAtLeave[top] ?? 0) : before
+    }
+    if (top > 0) this.#leave(top - 1, this.#outermost[top] ?? 0, this.#appendedAtLeave[top] ?? 0)
+  }
+
+  #leave(block: number, target: number, appended: number): void {
+    if (target > block) return
+    this.#outermost[block] = Math.min(this.#outermost[block] ?? 0, target)
+    if (target < block) this.#appendedAtLeave[block] = Math.max(this.#appendedAtLeave[block] ?? 0, appended)
+  }
+
   /** Records a branch to a label: 0 is the innermost block. */
-  branch(label: number): void {
+  branch(label: number, isConditional = false): void {
     if (label >= this.depth) this.#reader.fail('a branch leads to no block')
     const block = this.depth - 1 - label
+    this.#leave(this.depth - 1, block, this.appended)
+    if (isConditional) this.#conditional[block] = (this.#conditional[block] ?? 0) + 1
     this.#branches[block] = (this.#branches[block] ?? 0) + 1
   }
 
@@ -217,6 +265,10 @@ export class BlockStack {
     this.#setsBefore = doubled(this.#setsBefore)
     this.#branches = doubled(this.#branches)
     this.#handlers = doubled(this.#handlers)
+    this.#conditional = doubled(this.#conditional)
+    this.#appendedBefore = doubled(this.#appendedBefore)
+    this.#appendedAtLeave = doubled(this.#appendedAtLeave)
+    this.#outermost = doubled(this.#outermost)
   }
 }
 

@@ -16,7 +16,7 @@ import {
   skipImmediates,
 } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
-import { OPTIMISING, OPTIMISING_BYTES } from './optimising-cost.ts'
+import { OPERATIONS, OPTIMISING, OPTIMISING_BYTES } from './optimising-cost.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
@@ -73,6 +73,8 @@ export class BodyReader implements BodyFigures {
   #lastConditions = new Uint32Array(FIRST_LOCALS)
   /** What instructions and calls take of the estimated memory. */
   #optimisingBytes = 0
+  /** Number of conditions of branches. */
+  #conditions = 0
   /** Number of conditions that are joined values, since the last that is not. */
   #joinedRun = 0
   /** Squares of the lengths of all such runs. */
@@ -110,7 +112,7 @@ export class BodyReader implements BodyFigures {
   }
 
   get optimisingBytes(): number {
-    const { work, joins, loopJoins, throwing, thrown, backBranches, handlers } = this.#blocks
+    const { work, joins, loopJoins, throwing, thrown, backBranches, handlers, appendedWays } = this.#blocks
     return (
       this.#optimisingBytes +
       work * OPTIMISING.place +
@@ -120,6 +122,10 @@ export class BodyReader implements BodyFigures {
       thrown * OPTIMISING.thrown +
       backBranches * OPTIMISING.backBranches +
       handlers * OPTIMISING.handlers +
+      // The former in Node.js 24, the latter in Node.js 20.
+      Math.ceil(
+        Math.max(appendedWays * OPTIMISING.appendedWays, this.#conditions ** 2 * OPTIMISING.branches),
+      ) +
       this.#joinedConditions * OPTIMISING.joinedConditions +
       this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions
     )
@@ -165,7 +171,7 @@ export class BodyReader implements BodyFigures {
     let local = 0
     let localEnd = -1
     this.branchTargets = this.callValues = this.marks = this.#optimisingBytes = 0
-    this.#joinedRun = this.#joinedConditions = this.#repeatedConditions = 0
+    this.#joinedRun = this.#joinedConditions = this.#repeatedConditions = this.#conditions = 0
     this.#forgetLocals(locals)
     const lastSets = this.#lastSets
     blocks.begin(reader, locals, results)
@@ -176,6 +182,7 @@ export class BodyReader implements BodyFigures {
       walk += locals + blocks.height
       marks |= MARKS[code] ?? 0
       bytes += OPTIMISING_BYTES[code] ?? 0
+      if (blocks.isAppended) blocks.appended += OPERATIONS[code] ?? 0
       const pops = POPS[code] ?? 0
       if (pops > 0) blocks.pop(pops)
       switch (ACTION[code]) {
@@ -224,12 +231,12 @@ export class BodyReader implements BodyFigures {
           break
         case DO.branchIf:
           this.#branchOn(localEnd === start ? local : undefined, start)
-          blocks.branch(reader.u32())
+          blocks.branch(reader.u32(), true)
           blocks.place()
           break
         case DO.branchTable: {
           const targets = reader.u32()
-          for (let left = targets; left >= 0; left--) blocks.branch(reader.u32())
+          for (let left = targets; left >= 0; left--) blocks.branch(reader.u32(), true)
           if (targets > this.branchTargets) this.branchTargets = targets
           bytes += targets * OPTIMISING.target
           blocks.place(targets + 1)
@@ -373,6 +380,8 @@ export class BodyReader implements BodyFigures {
    */
   #branchOn(local: number | undefined, at: number): void {
     const blocks = this.#blocks
+    blocks.isAppended = false
+    this.#conditions++
     const setAt = local === undefined ? 0 : (this.#lastSets[local] ?? 0)
     const isJoined =
       blocks.joinEnd > 0 &&

@@ -37,9 +37,21 @@ export const OPTIMISING = {
    * copies the block of each for each way that leads to it.
    */
   joinedConditions: 140,
+  /**
+   * Node.js 24, for each operation in code that is appended to the block before it, and each way to the end of the
+   * block around it: the largest such product.
+   */
+  appendedWays: 9.4,
+  /** Node.js 20, for the square of the number of branches. */
+  branches: 0.28,
   /** Node.js 24, for the square of the number of conditions whose value is known: this is time, not memory. */
   repeatedConditions: 11,
 } as const
+
+const CONTROL: ReadonlySet<number> = new Set([
+  ...[DO.end, DO.else, DO.block, DO.loop, DO.set, DO.if, DO.branch, DO.branchIf, DO.branchTable, DO.return],
+  ...[DO.unreachable, DO.try, DO.catch, DO.catchAll, DO.delegate, DO.tryTable],
+])
 
 function cost(bytes: number, codes: readonly number[]): void {
   for (const code of codes) (OPTIMISING_BYTES as Uint16Array)[code] = bytes
@@ -72,3 +84,9 @@ cost(7_000, range(0x208, 0x211)) // memory and tables in bulk, and the call befo
 cost(1_600, range(0x30d, 0x4ff)) // vectors
 cost(12_000, range(0x500, 0x502)) // notify and wait
 cost(4_500, range(0x510, 0x54e)) // atomic accesses
+
+/** For each code: the operations of Node.js 24 that have a value. */
+export const OPERATIONS: Readonly<Uint8Array> = Uint8Array.from(OPTIMISING_BYTES, (bytes, code) => {
+  if (code === CODE.localGet || CONTROL.has(ACTION[code] ?? DO.nothing)) return 0
+  return Math.ceil(bytes / 600)
+})

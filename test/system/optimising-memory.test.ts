@@ -13,6 +13,8 @@ const run = (...words: string[]) =>
 test.each([
   'optimisingBytes: calls',
   'optimisingBytes: joined conditions',
+  'optimisingBytes: ifs that leave a block',
+  'optimisingBytes: ifs',
   'callValues',
 ])('the compiler takes no more than 512 MiB for a function at its limit (%s)', (name) => {
   const { figures } = readModule(run('--module', name), {}, name)
