@@ -237,6 +237,23 @@ interface StreamHandle {
 }
 
 /**
+ * Closes a connection whose last answer is perhaps incomplete. HTTP/1.0 has no framing: there a reset is the only sign of
+ * it. Unix sockets have no resets.
+ *
+ * Node.js 20 to 26: `resetAndDestroy` waits until the client has read what was written, and throws with TLS and for Unix
+ * sockets. Remove `resetAndClosing`, which it sets, and `_parent`, the connection below TLS, when there is such a method.
+ */
+export function breakOff(
+  socket: Socket & { readonly _parent?: Socket | null },
+  answer: ServerResponse | undefined,
+): void {
+  const tcp = socket._parent ?? socket
+  const isIncomplete = answer?.req.httpVersion === '1.0' && answer.headersSent && !answer.writableFinished
+  if (isIncomplete && tcp.remoteAddress !== undefined) Object.assign(tcp, { resetAndClosing: true }).destroy()
+  socket.destroy()
+}
+
+/**
  * Lets an HTTP server serve connections that another process has accepted, as if it listened: its timers run, its limit
  * of connections holds, and `close` waits for them.
  *

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as NetServer, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { deferIdleClose } from '../platform/node-workarounds.ts'
+import { breakOff, deferIdleClose } from '../platform/node-workarounds.ts'
 import type { Connections, RequestHandler } from './http-server.ts'
 import type { Http2 } from './http2.ts'
 import { isOver } from './node-response.ts'
@@ -96,8 +96,7 @@ export class Drain {
       cut = connections.size
       endCalls()
       await sleep(LAST_ANSWERS_MS)
-      server.closeAllConnections()
-      for (const socket of connections.keys()) socket.destroy() // includes TLS handshakes, which Node does not track
+      for (const [socket, newest] of connections) breakOff(socket, newest) // includes TLS handshakes, which Node does not track
     }, graceMs)
     await closed
     clearInterval(sweeping)

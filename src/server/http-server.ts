@@ -23,7 +23,7 @@ import {
 import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
-import { bytesTaken, closeAfterRequest, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
+import { breakOff, bytesTaken, closeAfterRequest, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { processPartials } from '../platform/partial-bytes.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAndClose } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
@@ -123,11 +123,12 @@ function openNodeServer(
   }
   const read = options.readTls ?? readTls(options.tls)
   const tls = { ...read, handshakeTimeout: headersTimeout, allowHalfOpen: true } // as without TLS
+  const ALPNProtocols = ['http/1.1', 'http/1.0'] // without a list, Node refuses clients that announce only the latter
   if (!options.http2) {
-    const server = createTlsServer({ ...limits, ...tls }, listener)
+    const server = createTlsServer({ ...limits, ...tls, ALPNProtocols }, listener)
     return { server, connections: trackTlsConnections(server) }
   }
-  const server = createTlsServer({ ...limits, ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, listener)
+  const server = createTlsServer({ ...limits, ...tls, ALPNProtocols: ['h2', ...ALPNProtocols] }, listener)
   const http2 = addHttp2(server, http2Listener, { ...limits, unreadTimeout: options.unreadTimeoutMs }, log)
   return { server, connections: trackTlsConnections(server), http2 }
 }
@@ -229,7 +230,7 @@ function cutUnread(
 
   const sweep = () => {
     const now = performance.now()
-    for (const socket of connections.keys()) {
+    for (const [socket, newest] of connections) {
       if (socket.writableLength === 0) {
         behind.delete(socket)
         continue
@@ -238,7 +239,7 @@ function cutUnread(
       const last = behind.get(socket)
       if (!last) log.debug({ bytes: socket.writableLength }, 'a client reads its answer slowly')
       if (last?.taken !== taken) behind.set(socket, { taken, since: now })
-      else if (now - last.since >= timeoutMs) socket.destroy()
+      else if (now - last.since >= timeoutMs) breakOff(socket, newest)
     }
   }
 
@@ -285,7 +286,7 @@ function* busyOf(connections: Connections, pipelined: Pipelined): Generator<Busy
       bytes += REQUEST_BYTES + response.req.readableLength
       if (!response.socket) bytes += response.writableLength // it waits for an earlier one
     }
-    if (bytes > 0) yield { bytes, end: () => socket.destroy() }
+    if (bytes > 0) yield { bytes, end: () => breakOff(socket, newest) }
   }
 }
 

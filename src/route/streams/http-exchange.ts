@@ -15,7 +15,7 @@ import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { http2ResponseOf } from '../../platform/missing-types.ts'
-import { flushHead, sendContinue } from '../../platform/node-workarounds.ts'
+import { breakOff, flushHead, sendContinue } from '../../platform/node-workarounds.ts'
 import { discardRest } from '../../platform/unread-body.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from './answer-head.ts'
 import { BodyReader } from './body-reader.ts'
@@ -356,12 +356,10 @@ const GONE = { problem: 'gone' } as const
 /** A comment, which clients ignore. */
 const HEARTBEAT = Buffer.from(':\n\n')
 
-/** HTTP/1.0 has no framing: there a reset is the only sign of an incomplete answer. */
 function breakResponse(raw: ServerResponse): void {
   const stream = http2ResponseOf(raw)?.stream
   if (stream) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-  else if (raw.req.httpVersion === '1.0' && raw.socket && !('encrypted' in raw.socket))
-    raw.socket.resetAndDestroy()
+  else if (raw.socket) breakOff(raw.socket, raw)
   else raw.destroy()
 }
 
