@@ -103,6 +103,30 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   }
 }
 
+/** Settles a call with the result of another one. */
+export function settleWith(call: PendingCall, result: ReturnType<Engine['call']>): void {
+  if (result instanceof Uint8Array) {
+    call.resolve(result)
+    return
+  }
+  const [onOutput, onError] = [
+    (output: Uint8Array) => call.resolve(output),
+    (error: unknown) => call.reject(error),
+  ]
+  if (result instanceof PendingCall) result.subscribe(onOutput, onError)
+  else result.then(onOutput, onError)
+}
+
+/** Whether the client of a call has disconnected. */
+export function isGone({ caller }: PendingCall): boolean {
+  return caller.isGone === true
+}
+
+/** Whether a running call is to be ended, because its client has disconnected. */
+export function isToBeEnded({ caller }: Pick<PendingCall, 'caller'>): boolean {
+  return caller.endsWhenGone === true && caller.isGone === true
+}
+
 /** An error of one subscriber must not stop the loop that settles calls: it is thrown from a microtask. */
 function throwLater(notify: () => void): void {
   try {

@@ -1,16 +1,17 @@
-import { ClientGoneError, EngineClosedError, InstancesFullError, QueueFullError } from '../errors/errors.ts'
+import { ClientGoneError, EngineClosedError, InstancesFullError } from '../errors/errors.ts'
 import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import { backoffMs } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
-import type { Engine } from './engine.ts'
+import { type Engine, isGone, PendingCall, settleWith } from './engine.ts'
+import { type QueueLimits, WaitingCalls } from './queue.ts'
 
 /** An engine that is opened by its first call, and may be closed while no call runs. The next call opens it again. */
 export function openLazy(options: LazyOptions): Engine {
   return new LazyEngine(options)
 }
 
-export interface LazyOptions {
+export interface LazyOptions extends QueueLimits {
   readonly name: Engine['name']
   /** Opens the engine. Called again after it was closed, or has failed. */
   open(): Promise<Engine>
@@ -18,8 +19,6 @@ export interface LazyOptions {
   readonly instances: number
   /** Whether it may be closed after calls: not if that loses the memory of its instances. */
   readonly maySleep: boolean
-  /** Maximum number of calls that wait until it is open. */
-  readonly maxQueue: number
   /** The lazy engines that are open. */
   readonly awake: AwakeEngines
 }
@@ -35,8 +34,8 @@ class LazyEngine implements Engine, Sleeper {
   lastUse = 0
   readonly #options: LazyOptions
   #engine: Engine | undefined
-  #opening: Promise<Engine> | undefined
-  #waiting = 0
+  #opening: Promise<void> | undefined
+  readonly #waiting: WaitingCalls
   /** The counters of the engines that were closed. */
   #past = NO_STATS
   readonly #closing = new Set<Promise<void>>()
@@ -47,6 +46,7 @@ class LazyEngine implements Engine, Sleeper {
     this.name = options.name
     this.instances = options.instances
     this.#options = options
+    this.#waiting = new WaitingCalls(options)
   }
 
   get trouble(): string | undefined {
@@ -57,18 +57,25 @@ class LazyEngine implements Engine, Sleeper {
 
   get stats(): EngineStats {
     const stats = addStats(this.#past, this.#engine?.stats ?? NO_STATS)
-    return this.#waiting === 0 ? stats : { ...stats, waiting: stats.waiting + this.#waiting }
+    return { ...stats, waiting: stats.waiting + this.#waiting.length }
   }
 
   call(exportName: string, input: CopiedBytes, caller: Caller): ReturnType<Engine['call']> {
     if (this.#isClosed) throw new EngineClosedError()
     this.lastUse = this.#options.awake.nextUse()
-    return this.#engine?.call(exportName, input, caller) ?? this.#callLater(exportName, input, caller)
+    if (this.#engine) return this.#engine.call(exportName, input, caller)
+    if (this.#failure && performance.now() < this.#failure.until) throw this.#failure.error
+    const call = new PendingCall(exportName, input, caller)
+    this.#waiting.push(call)
+    this.#opening ??= this.#wake().finally(() => {
+      this.#opening = undefined
+    })
+    return call
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#opening?.catch(() => undefined) // its calls, which waited earlier, continue first
+    await this.#opening // its calls, which waited earlier, continue first
     this.sleep()
     await Promise.all(this.#closing)
   }
@@ -80,7 +87,7 @@ class LazyEngine implements Engine, Sleeper {
   get maySleep(): boolean {
     if (!this.#engine || this.keepsMemory) return false
     const { waiting, running } = this.#engine.stats
-    return waiting + running + this.#waiting === 0
+    return waiting + running + this.#waiting.length === 0
   }
 
   sleep(): void {
@@ -95,27 +102,14 @@ class LazyEngine implements Engine, Sleeper {
     this.#closing.add(closing)
   }
 
-  async #callLater(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
-    const { maxQueue } = this.#options
-    if (this.#waiting >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
-    this.#waiting++
-    let engine: Engine
+  /** Opens the engine for the calls that wait. */
+  async #wake(): Promise<void> {
     try {
-      engine = await this.#wake()
-    } finally {
-      this.#waiting--
+      const engine = await this.#open()
+      for (let call = this.#waiting.shift(); call; call = this.#waiting.shift()) pass(call, engine)
+    } catch (error) {
+      this.#waiting.rejectAll(error)
     }
-    if (caller.isGone) throw new ClientGoneError()
-    return engine.call(exportName, input, caller)
-  }
-
-  /** Concurrent calls share one opening. */
-  #wake(): Promise<Engine> {
-    if (this.#failure && performance.now() < this.#failure.until) return Promise.reject(this.#failure.error)
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = undefined
-    })
-    return this.#opening
   }
 
   /** @throws {@link InstancesFullError}, and the error of the opening. */
@@ -139,6 +133,15 @@ class LazyEngine implements Engine, Sleeper {
       this.#failure = { error, row, until: performance.now() + ms }
       throw error
     }
+  }
+}
+
+function pass(call: PendingCall, engine: Engine): void {
+  try {
+    if (isGone(call)) throw new ClientGoneError()
+    settleWith(call, engine.call(call.exportName, call.input, call.caller))
+  } catch (error) {
+    call.reject(error)
   }
 }
 

@@ -1,4 +1,4 @@
-import { ClientGoneError, EngineClosedError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
+import { ClientGoneError, EngineClosedError } from '../errors/errors.ts'
 import type { GuestService, ServiceLink } from '../guest/services/service.ts'
 import type { OpenServices } from '../guest/services/services.ts'
 import type { EngineStats } from '../observe/metrics.ts'
@@ -6,18 +6,14 @@ import type { Caller } from '../observe/observe.ts'
 import { nextTurn, Pace } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { withCallHooks } from '../runtime/call-hooks.ts'
-import { type Engine, PendingCall } from './engine.ts'
-import { type GuestPool, openInstancePool, type PoolOptions } from './instance-pool.ts'
-import { isGone, isToBeEnded } from './workers/runner.ts'
+import { type Engine, isGone, isToBeEnded, PendingCall, settleWith } from './engine.ts'
+import { Instances, type InstancesOptions } from './instances.ts'
+import { type QueueLimits, WaitingCalls } from './queue.ts'
 
-interface SuspendingOptions extends PoolOptions {
+export interface SuspendingOptions extends InstancesOptions, QueueLimits {
   readonly services: Pick<OpenServices, 'run' | 'onEventLoop'>
   /** Maximum number of calls at a time. */
   readonly concurrent: number
-  /** Maximum number of calls that wait. */
-  readonly maxQueue: number
-  /** Maximum time that a call waits. */
-  readonly maxWaitMs: number
 }
 
 /**
@@ -33,9 +29,10 @@ class SuspendingEngine implements Engine, ServiceLink {
   readonly trouble = undefined
   readonly ready: Promise<void>
   readonly #options: SuspendingOptions
-  readonly #pool: GuestPool
-  /** Queued calls and their timeout timers. */
-  readonly #waiting = new Map<PendingCall, NodeJS.Timeout>()
+  readonly #instances: Instances
+  readonly #waiting: WaitingCalls
+  /** Runs while calls wait. */
+  #timer: NodeJS.Timeout | undefined
   /** Yields for guests whose reads and writes never block, such as answers to HEAD. */
   readonly #pace = new Pace()
   #running = 0
@@ -47,30 +44,27 @@ class SuspendingEngine implements Engine, ServiceLink {
     const { settings, services } = options
     const guest = services.onEventLoop(settings.functions, this)
     this.#options = options
-    this.#pool = openInstancePool({
+    this.#waiting = new WaitingCalls(options)
+    this.#instances = new Instances({
       ...options,
       runtime: withCallHooks(options.runtime, guest.calls),
       settings: { ...settings, ...guest.settings },
     })
-    this.ready = this.#pool.ready
+    this.ready = this.#instances.openFirst()
+    this.ready.catch(() => undefined) // the rejection also reaches `ready`
   }
 
   get stats(): EngineStats {
-    return { ...this.#pool.stats, waiting: this.#waiting.size }
+    return { ...this.#instances.stats, waiting: this.#waiting.length }
   }
 
   call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> | PendingCall {
-    const { concurrent, maxQueue, maxWaitMs } = this.#options
     if (this.#isClosed) throw new EngineClosedError()
-    if (this.#running < concurrent) return this.#run(exportName, input, caller)
+    if (this.#running < this.#options.concurrent) return this.#run(exportName, input, caller)
     caller.observer?.queued()
-    if (this.#waiting.size >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
     const call = new PendingCall(exportName, input, caller)
-    const onLate = () => {
-      this.#waiting.delete(call)
-      call.reject(new QueueSlowError(maxWaitMs))
-    }
-    this.#waiting.set(call, setTimeout(onLate, maxWaitMs))
+    this.#waiting.push(call)
+    this.#watch()
     return call
   }
 
@@ -82,13 +76,14 @@ class SuspendingEngine implements Engine, ServiceLink {
 
   async #close(): Promise<void> {
     if (this.#running > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
-    await this.#pool.close()
+    await this.ready.catch(() => undefined)
+    await this.#instances.close()
   }
 
   async #run(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
     this.#running++
     try {
-      return await this.#pool.call(exportName, input, caller)
+      return await this.#instances.call(exportName, input, caller)
     } finally {
       this.#running--
       this.#next()
@@ -97,20 +92,31 @@ class SuspendingEngine implements Engine, ServiceLink {
 
   /** Runs the first call that waits and whose client is still there. */
   #next(): void {
-    for (const [call, timer] of this.#waiting) {
-      clearTimeout(timer)
-      this.#waiting.delete(call)
+    for (let call = this.#waiting.shift(); call; call = this.#waiting.shift()) {
       if (isGone(call)) {
         call.reject(new ClientGoneError())
         continue
       }
-      this.#run(call.exportName, call.input, call.caller).then(
-        (output) => call.resolve(output),
-        (error) => call.reject(error),
-      )
+      settleWith(call, this.#run(call.exportName, call.input, call.caller))
       return
     }
     if (this.#running === 0) this.#onIdle?.()
+  }
+
+  /** Rejects calls when they have waited too long. */
+  #watch(): void {
+    const { first } = this.#waiting
+    const { maxWaitMs } = this.#options
+    if (this.#timer || !first || maxWaitMs === undefined) return
+    const late = first.madeAt + maxWaitMs
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined
+        this.#waiting.dropLate(performance.now())
+        this.#watch()
+      },
+      Math.max(late - performance.now(), 0) + 1,
+    )
   }
 
   ask({ name }: GuestService): never {

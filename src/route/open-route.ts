@@ -7,8 +7,8 @@ import { openSubprocess } from '../engine/subprocess/subprocess.ts'
 import { openSuspending } from '../engine/suspending.ts'
 import { slowGuests } from '../engine/turn-scheduler.ts'
 import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
+import { openWorkers } from '../engine/workers/thread.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
-import { openWorkers } from '../engine/workers/workers.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
 import { type HostFunctions, loadFunctions } from '../guest/host-functions.ts'
 import { importsOf, serviceUse } from '../guest/services/service.ts'
@@ -289,6 +289,7 @@ function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLo
     instances: instancesOf(route),
     maySleep: !keepsMemory(route),
     maxQueue: options.maxQueue,
+    maxQueueBytes: options.maxQueueBytes,
     awake,
   })
 }
@@ -331,12 +332,13 @@ function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger
     return openWorkers(workersOptions(options, compiled, exportName, engine, settings, services, concurrent))
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
-  const { maxQueue, maxWaitMs } = options
+  const { maxQueue, maxQueueBytes, maxWaitMs } = options
   const inline = {
     plugin: withFewExports(compiledPlugin(plugin), exportName, options),
     runtime: route.runtime,
     settings,
     maxQueue,
+    maxQueueBytes,
     watch: watch(),
     ...options.isolation,
   }

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { BlockedTimeMeter, unusedMs } from '../../src/engine/runners/runner.ts'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
-import { BlockedTimeMeter, unusedMs } from '../../src/engine/workers/runner.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'

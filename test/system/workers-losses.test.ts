@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Engine } from '../../src/engine/engine.ts'
-import type { WorkersOptions } from '../../src/engine/workers/workers.ts'
+import type { WorkersOptions } from '../../src/engine/workers/thread.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'

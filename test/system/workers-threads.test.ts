@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import type { WorkersOptions } from '../../src/engine/workers/workers.ts'
+import type { WorkersOptions } from '../../src/engine/workers/thread.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'

@@ -7,8 +7,8 @@ import type { Caller } from '../../observe/observe.ts'
 import { compileForms, factsOf } from '../../plugin/load-module.ts'
 import type { UncompiledModule } from '../../plugin/plugin.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { type InlineEngine, openInline } from '../inline.ts'
-import { guestOptions } from '../workers/guest-options.ts'
+import type { InlineEngine } from '../inline.ts'
+import { openGuest } from '../workers/guest-options.ts'
 import { unwrapHostAnswer } from '../workers/host-bridge.ts'
 import type { HostAnswer, InstantiablePlugin } from '../workers/protocol.ts'
 import { FROM_CHILD, type Frame, readHostAnswer, writeFrame } from './frames.ts'
@@ -37,9 +37,7 @@ export class HostedInstance {
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
       const plugin = await compile(start.plugin)
-      const guest = await guestOptions(start, plugin, runtime, this.#link, this.#caller.log)
-      const engine = openInline({ ...guest, maxQueue: 1 })
-      await engine.ready
+      const { engine } = await openGuest(start, plugin, runtime, this.#link, this.#caller.log)
       this.#engine = engine
       this.#reportStats()
       this.#write(FROM_CHILD.started, 0, NO_BYTES)
@@ -56,7 +54,7 @@ export class HostedInstance {
       const exportName = utf8.decode(payload.subarray(0, nameBytes))
       if (!this.#engine) throw new Error('no instance is open')
       const output = this.#engine.call(exportName, payload.subarray(nameBytes), this.#caller)
-      if (output instanceof Promise) return this.#wait(output, since)
+      if (!(output instanceof Uint8Array)) return this.#wait(output, since)
       this.#answer(performance.now() - since, output)
     } catch (error) {
       this.#fail(performance.now() - since, error)
@@ -68,7 +66,7 @@ export class HostedInstance {
     void this.#engine?.close()
   }
 
-  async #wait(output: Promise<Uint8Array>, since: number): Promise<void> {
+  async #wait(output: PromiseLike<Uint8Array>, since: number): Promise<void> {
     try {
       const bytes = await output
       this.#answer(performance.now() - since, bytes)

@@ -4,18 +4,20 @@ import type { ServiceRequest } from '../../guest/services/service.ts'
 import { findService } from '../../guest/services/services.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
 import { Pieces } from '../../platform/pieces.ts'
-import type { Engine, PendingCall } from '../engine.ts'
-import { type HostBridge, startsAnew } from '../workers/host-bridge.ts'
+import { type Engine, isToBeEnded, type PendingCall } from '../engine.ts'
 import {
   type BlockedTime,
-  isToBeEnded,
+  excusedMs,
   type Runner,
   type RunnerKind,
   type RunnerOwner,
-} from '../workers/runner.ts'
-import { excusedMs, monotonicMs, type RunningCall, type ThreadStats } from '../workers/thread-state.ts'
-import { openRunners, type RunnersOptions } from '../workers/workers.ts'
+  type RunnerStats,
+  type RunningCall,
+} from '../runners/runner.ts'
+import { openRunners, type RunnersOptions } from '../runners/runners.ts'
+import { type HostBridge, startsAnew } from '../workers/host-bridge.ts'
 import { FROM_CHILD, type Frame, TO_CHILD } from './frames.ts'
 import type { GuestProcess, Tenant } from './guest-process.ts'
 import { type ProcessStart, pack, readHostRequest, unpack, writeLine } from './packed.ts'
@@ -82,7 +84,7 @@ interface SentCall {
   readonly call: PendingCall
 }
 
-const NO_THREAD_STATS: ThreadStats = {
+const NO_RUNNER_STATS: RunnerStats = {
   guestBytes: 0,
   kernelBytes: 0,
   recycled: 0,
@@ -92,7 +94,7 @@ const NO_THREAD_STATS: ThreadStats = {
 
 /** A route's instance in a process, which may have instances of other routes. */
 class ProcessRunner implements Runner, Tenant {
-  stats = NO_THREAD_STATS
+  stats = NO_RUNNER_STATS
   hasRun = false
   readonly maxFrameBytes: number
   readonly #route: ProcessRoute
@@ -403,7 +405,7 @@ function isFailure(value: unknown): value is CallFailure {
 }
 
 /** @throws RangeError if they are invalid. */
-function readStats(bytes: Uint8Array): ThreadStats {
+function readStats(bytes: Uint8Array): RunnerStats {
   if (bytes.length !== 5 * 8) throw new RangeError('wrong number of values')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const at = (index: number) => {

@@ -5,7 +5,8 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import { withCallHooks } from '../../runtime/call-hooks.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { PoolOptions } from '../instance-pool.ts'
+import { type InlineEngine, openInline } from '../inline.ts'
+import type { InstancesOptions } from '../instances.ts'
 import type { InstantiablePlugin, WorkerStart } from './protocol.ts'
 
 /**
@@ -25,7 +26,7 @@ export async function guestOptions(
   runtime: Runtime,
   link: ServiceLink,
   log: Log,
-): Promise<PoolOptions> {
+): Promise<InstancesOptions> {
   const parts = connectServices(services, plugin, await loadFunctions(functions), link)
   return {
     plugin: plugin as CompiledPlugin,
@@ -33,4 +34,19 @@ export async function guestOptions(
     settings: { ...settings, ...parts.settings, log, logsAtOnce: true },
     ...isolation,
   }
+}
+
+/**
+ * The guest of a thread or process, which runs one call at a time.
+ *
+ * @throws the error of the start.
+ */
+export async function openGuest(
+  ...guest: Parameters<typeof guestOptions>
+): Promise<{ readonly engine: InlineEngine; readonly startMs: number }> {
+  const options = await guestOptions(...guest)
+  const begun = performance.now()
+  const engine = openInline({ ...options, maxQueue: 1 })
+  await engine.ready
+  return { engine, startMs: performance.now() - begun }
 }

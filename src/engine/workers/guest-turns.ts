@@ -3,10 +3,12 @@ import { ClientGoneError, DeadlineError } from '../../errors/errors.ts'
 import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
+import { excusedMs } from '../runners/runner.ts'
 import type { AnswerWriter } from './answer-writer.ts'
 import { buffersOfRequest, startsAnew, unwrapHostAnswer } from './host-bridge.ts'
 import type { SuspendedAnswer, SuspendedRequest } from './protocol.ts'
-import { excusedMs, monotonicMs, type ThreadState } from './thread-state.ts'
+import type { ThreadState } from './thread-state.ts'
 
 /** A call of a thread that has several: it runs in turns, between which its guest is suspended. */
 export class SuspendedCall implements Caller {

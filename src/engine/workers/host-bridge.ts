@@ -3,9 +3,10 @@ import type { GuestService, ServiceLink, ServiceRequest } from '../../guest/serv
 import { findService, type OpenServices } from '../../guest/services/services.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
+import { isToBeEnded } from '../engine.ts'
 import type { HostAnswer, SuspendedAnswer, SuspendedRequest } from './protocol.ts'
-import { isToBeEnded } from './runner.ts'
-import { monotonicMs, type ThreadState } from './thread-state.ts'
+import type { ThreadState } from './thread-state.ts'
 
 /** The main thread's end of the bridge: it answers, and never waits for a worker. */
 export class HostBridge {

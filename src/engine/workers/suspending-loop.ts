@@ -1,5 +1,5 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import type { GuestPool } from '../instance-pool.ts'
+import type { Instances } from '../instances.ts'
 import type { AnswerWriter } from './answer-writer.ts'
 import { type GuestTurns, type GuestTurnsOwner, SuspendedCall } from './guest-turns.ts'
 import { CALL, type WorkerStart } from './protocol.ts'
@@ -20,7 +20,7 @@ export class SuspendingLoop implements GuestTurnsOwner {
   readonly #calls: Ring
   readonly #inputs: MessagePort
   readonly #threadState: ThreadState
-  readonly #pool: GuestPool
+  readonly #instances: Instances
   readonly #turns: GuestTurns
   readonly #report: () => AnswerWriter
   readonly #exportNames: string[] = []
@@ -35,14 +35,14 @@ export class SuspendingLoop implements GuestTurnsOwner {
   /** @param report - Opens a writer for a call. */
   constructor(
     { calls, inputs, threadState }: WorkerStart,
-    pool: GuestPool,
+    instances: Instances,
     turns: GuestTurns,
     report: () => AnswerWriter,
   ) {
     this.#calls = new Ring(calls)
     this.#inputs = inputs
     this.#threadState = new ThreadState(threadState)
-    this.#pool = pool
+    this.#instances = instances
     this.#turns = turns
     this.#report = report
     this.#reportStats()
@@ -116,7 +116,7 @@ export class SuspendingLoop implements GuestTurnsOwner {
   async #run(call: SuspendedCall, input: Uint8Array): Promise<void> {
     const { exportName, writer } = call
     try {
-      const output = await this.#pool.call(exportName, input, call)
+      const output = await this.#instances.call(exportName, input, call)
       if (call.endReason) throw call.endReason
       this.#reportStats()
       writer.output(this.#turns.ranMs(call), output)
@@ -129,8 +129,8 @@ export class SuspendingLoop implements GuestTurnsOwner {
 
   /** Runs before each answer, so that stats read after an answer include it. */
   #reportStats(): void {
-    if (this.#reportedChanges === this.#pool.changes) return
-    this.#reportedChanges = this.#pool.changes
-    this.#threadState.writeStats(this.#pool.stats)
+    if (this.#reportedChanges === this.#instances.changes) return
+    this.#reportedChanges = this.#instances.changes
+    this.#threadState.writeStats(this.#instances.stats)
   }
 }

@@ -1,4 +1,4 @@
-import type { EngineStats } from '../../observe/metrics.ts'
+import { excusedMs, type RunnerStats, type RunningCall } from '../runners/runner.ts'
 
 /*
  * Shared memory of the main thread and a worker: the running call and its start time, the calls that the worker may still
@@ -28,7 +28,7 @@ const CLAIMS = 7
 const WORD_COUNT = CLAIMS + SLOTS
 
 /**
- * 8-byte numbers: the start of the running call or turn, {@link ThreadStats}, since when it waits for the host, the start of
+ * 8-byte numbers: the start of the running call or turn, {@link RunnerStats}, since when it waits for the host, the start of
  * its last pause, and the time that it ran in earlier turns.
  */
 const SINCE = 0
@@ -46,21 +46,6 @@ const NUMBER_COUNT = 9
 const ASLEEP = 0
 const AWAKE = 1
 const NAPPING = 2
-
-/** A running call. */
-export interface RunningCall {
-  readonly call: number
-  /** The start of its current turn, on {@link monotonicMs}'s clock. A call that is never suspended has one turn. */
-  readonly since: number
-  /** Time that it ran in earlier turns, in ms. */
-  readonly beforeMs: number
-}
-
-/** Statistics that the engine of a thread reports. */
-export type ThreadStats = Pick<
-  EngineStats,
-  'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines'
->
 
 /** The shared memory of one worker thread and the main thread. */
 export class ThreadState {
@@ -104,7 +89,7 @@ export class ThreadState {
   }
 
   /** Worker: publishes the engine's stats. */
-  writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: ThreadStats): void {
+  writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: RunnerStats): void {
     const numbers = this.#numbers
     numbers[GUEST_BYTES] = guestBytes
     numbers[KERNEL_BYTES] = kernelBytes
@@ -114,7 +99,7 @@ export class ThreadState {
   }
 
   /** Main thread: reads the worker's latest stats. */
-  readStats(): ThreadStats {
+  readStats(): RunnerStats {
     const numbers = this.#numbers
     return {
       guestBytes: numbers[GUEST_BYTES] ?? 0,
@@ -261,27 +246,3 @@ export class ThreadState {
     Atomics.notify(this.#words, HOST_ANSWERED)
   }
 }
-
-/**
- * The part of a pause that is not charged to a guest. What the main thread does for it is: a guest that only asks would
- * otherwise never meet its deadline.
- */
-export function excusedMs(pauseMs: number): number {
-  return Math.max(pauseMs - ASKING_MS, 0)
-}
-
-/** About the time that an answer takes where nothing is waited for. */
-const ASKING_MS = 0.02
-
-/** Milliseconds on a monotonic clock shared by all threads of the process. */
-export function monotonicMs(): number {
-  return performance.now() + shift
-}
-
-/**
- * `performance.now()` starts with the thread. A thread may be stopped between the two reads of the clock, which makes the
- * difference smaller: the largest of several is right.
- */
-const shift = Math.max(
-  ...Array.from({ length: 8 }, () => Number(process.hrtime.bigint()) / 1e6 - performance.now()),
-)

@@ -3,11 +3,22 @@ import { fromFailure } from '../../errors/call-failure.ts'
 import { ClientGoneError, DeadlineError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { takeBuffer } from '../../platform/buffer-pool.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
 import { workerFile } from '../../platform/packages.ts'
 import { copyBytes } from '../../platform/pieces.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { PendingCall } from '../engine.ts'
+import { type Engine, isGone, isToBeEnded, type PendingCall } from '../engine.ts'
+import {
+  type BlockedTime,
+  type Runner,
+  type RunnerKind,
+  type RunnerOwner,
+  type RunnerStats,
+  type RunningCall,
+  unusedMs,
+} from '../runners/runner.ts'
+import { openRunners, type RunnersOptions } from '../runners/runners.ts'
 import type { HostBridge } from './host-bridge.ts'
 import {
   ANSWER,
@@ -20,23 +31,7 @@ import {
   type WorkerStart,
 } from './protocol.ts'
 import { Ring } from './ring.ts'
-import {
-  type BlockedTime,
-  isGone,
-  isToBeEnded,
-  type Runner,
-  type RunnerKind,
-  type RunnerOwner,
-  unusedMs,
-} from './runner.ts'
-import {
-  monotonicMs,
-  type RunningCall,
-  SLOTS,
-  slotOf,
-  ThreadState,
-  type ThreadStats,
-} from './thread-state.ts'
+import { SLOTS, slotOf, ThreadState } from './thread-state.ts'
 
 /** The common settings of a route's threads. */
 export type ThreadOptions = Omit<
@@ -63,6 +58,19 @@ export const HEAP_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSize
 interface GivenCall {
   readonly number: number
   readonly call: PendingCall
+}
+
+export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plugin' | 'log'> {
+  readonly plugin: ThreadOptions['plugin']
+}
+
+/** Instances in threads: a guest that does not return is terminated with its thread. */
+export function openWorkers(options: WorkersOptions): Engine {
+  const { plugin, runtime, route, settings, functions, isolation, services, bridge, log } = options
+  const { concurrent, timeoutMs } = options
+  const instances = { plugin, runtime, settings, functions, isolation, services }
+  const threads = { ...instances, route, bridge, log, concurrent, timeoutMs }
+  return openRunners(threadKind(threads), options)
 }
 
 /** Threads for a route's instances. */
@@ -144,7 +152,7 @@ class WorkerThread implements Runner {
   }
 
   /** The latest stats of its engine. */
-  get stats(): ThreadStats {
+  get stats(): RunnerStats {
     return this.#threadState.readStats()
   }
 

@@ -2,17 +2,18 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { toFailure } from '../../errors/call-failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { type InlineEngine, openInline } from '../inline.ts'
-import { openInstancePool } from '../instance-pool.ts'
+import type { InlineEngine } from '../inline.ts'
+import { Instances } from '../instances.ts'
 import { AnswerWriter, logTo, type Post } from './answer-writer.ts'
-import { guestOptions } from './guest-options.ts'
+import { guestOptions, openGuest } from './guest-options.ts'
 import { GuestTurns } from './guest-turns.ts'
 import { HostClient } from './host-bridge.ts'
 import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { SuspendingLoop } from './suspending-loop.ts'
-import { monotonicMs, ThreadState } from './thread-state.ts'
+import { ThreadState } from './thread-state.ts'
 
 /** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
 const TURN_MS = 4
@@ -96,7 +97,7 @@ class CallLoop {
     this.#writer.begin(call)
     try {
       const output = this.#engine.call(exportName, input, this.#caller)
-      if (output instanceof Promise) {
+      if (!(output instanceof Uint8Array)) {
         this.#isWaiting = true
         void this.#wait(output, since, end)
         return
@@ -119,7 +120,7 @@ class CallLoop {
     this.#threadState.writeStats(this.#engine.stats)
   }
 
-  async #wait(output: Promise<Uint8Array>, since: number, end: () => void): Promise<void> {
+  async #wait(output: PromiseLike<Uint8Array>, since: number, end: () => void): Promise<void> {
     try {
       const bytes = await output
       const ms = monotonicMs() - since
@@ -145,6 +146,9 @@ export function runThread(runtime: Runtime): void {
   if (start === FOR_TRIALS) parentPort?.on('message', (trial: TrialStart) => void tryPlugin(trial, runtime))
   else void serveCalls(start, runtime)
 }
+
+const openEngine = (start: TrialStart, runtime: Runtime, threadState: ThreadState, log: Log) =>
+  openGuest(start, start.plugin, runtime, new HostClient(start.host, threadState), log)
 
 async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
@@ -180,20 +184,6 @@ async function tryPlugin(trial: TrialStart, runtime: Runtime): Promise<void> {
   }
 }
 
-async function openEngine(
-  start: TrialStart,
-  runtime: Runtime,
-  threadState: ThreadState,
-  log: Log,
-): Promise<{ engine: InlineEngine; startMs: number }> {
-  const link = new HostClient(start.host, threadState)
-  const guest = await guestOptions(start, start.plugin, runtime, link, log)
-  const begun = performance.now()
-  const engine = openInline({ ...guest, maxQueue: 1 })
-  await engine.ready
-  return { engine, startMs: performance.now() - begun }
-}
-
 /** Guests are suspended while they wait for the host. */
 async function openSuspendingLoop(
   start: WorkerStart,
@@ -205,7 +195,7 @@ async function openSuspendingLoop(
 ): Promise<SuspendingLoop> {
   const turns = new GuestTurns(port, threadState, new HostClient(start.host, threadState), start.timeoutMs)
   const { log } = new AnswerWriter(answers, threadState, post)
-  const pool = openInstancePool(await guestOptions(start, start.plugin, runtime, turns, log))
-  await pool.ready
-  return new SuspendingLoop(start, pool, turns, () => new AnswerWriter(answers, threadState, post))
+  const instances = new Instances(await guestOptions(start, start.plugin, runtime, turns, log))
+  await instances.openFirst()
+  return new SuspendingLoop(start, instances, turns, () => new AnswerWriter(answers, threadState, post))
 }

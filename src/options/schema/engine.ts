@@ -77,7 +77,7 @@ export const engineOptions = {
   ),
   maxQueueBytes: option(
     { edit: true, guest: false },
-    bytes('Maximum bytes of input that wait. Further calls get 503. (workers, subprocess)', 67_108_864),
+    bytes('Maximum bytes of input that wait. Further calls get 503.', 67_108_864),
   ),
   maxWaitMs: option(
     { edit: true, guest: false },

@@ -4,16 +4,15 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Engine, trackEndable } from '../../../src/engine/engine.ts'
 import { openInline } from '../../../src/engine/inline.ts'
-import { openInstancePool } from '../../../src/engine/instance-pool.ts'
 import { AwakeEngines, openLazy } from '../../../src/engine/lazy.ts'
+import type { RunnerOwner } from '../../../src/engine/runners/runner.ts'
+import { openRunners } from '../../../src/engine/runners/runners.ts'
 import { GuestProcesses, type ProcessGroup } from '../../../src/engine/subprocess/process-group.ts'
 import { openSubprocess, type SubprocessOptions } from '../../../src/engine/subprocess/subprocess.ts'
 import { openSuspending } from '../../../src/engine/suspending.ts'
 import { watchGuest } from '../../../src/engine/watchdog.ts'
 import { HostBridge } from '../../../src/engine/workers/host-bridge.ts'
-import type { RunnerOwner } from '../../../src/engine/workers/runner.ts'
-import { threadKind } from '../../../src/engine/workers/thread.ts'
-import { openRunners, openWorkers, type WorkersOptions } from '../../../src/engine/workers/workers.ts'
+import { openWorkers, threadKind, type WorkersOptions } from '../../../src/engine/workers/thread.ts'
 import { openInlinePlugin } from '../../../src/extism/inline-plugin.ts'
 import type { GuestOptions, NamedModule } from '../../../src/extism/plugin.ts'
 import { openThreadPlugin } from '../../../src/extism/thread-plugin.ts'
@@ -275,12 +274,6 @@ export const ENGINES: Openers = {
     },
   }),
 
-  'engine/instance-pool.ts openInstancePool': async () => ({
-    rounds: await onLoop((plugin, settings) =>
-      openInstancePool({ plugin, runtime: kernel, settings, ...REUSE }),
-    ),
-  }),
-
   'engine/inline.ts openInline': async () => {
     const watched = {
       function: 'read',
@@ -378,9 +371,9 @@ export const ENGINES: Openers = {
     }
   },
 
-  'engine/workers/workers.ts openWorkers': () => inThreads(openWorkers),
+  'engine/workers/thread.ts openWorkers': () => inThreads(openWorkers),
 
-  'engine/workers/workers.ts openRunners': async () => {
+  'engine/runners/runners.ts openRunners': async () => {
     const options = await threads('echo')
     const start = () => {
       throw new Error('the system has no more threads')

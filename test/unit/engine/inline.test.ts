@@ -184,7 +184,7 @@ describe('the calls of a slow guest', () => {
     expect(await last).toBe('')
   })
 
-  test('may be many: none is refused, and all run in their order, also if the guest is fast again', async () => {
+  test('may be many if only one was slow: none is refused, and all run in their order', async () => {
     const engine = await openSlow({ maxQueue: 10 })
     const ends: number[] = []
     const calls = Array.from({ length: 20_000 }, (_, index) => {
@@ -193,6 +193,31 @@ describe('the calls of a slow guest', () => {
     expect(engine.stats.waiting).toBe(20_000)
     await Promise.all(calls)
     expect(ends).toEqual(Array.from({ length: 20_000 }, (_, index) => index))
+  })
+
+  test('are refused beyond maxQueue, also those that came before it was known to be slow', async () => {
+    const engine = await openSlow({ maxQueue: 5 })
+    const calls = Array.from({ length: 200 }, () => call(engine, 'work', ''))
+    const ends = await Promise.allSettled(calls)
+    expect(ends.map(({ status }) => status)).toEqual(
+      Array.from({ length: 200 }, (_, index) => (index < 6 ? 'fulfilled' : 'rejected')),
+    )
+    expect(ends[199]).toMatchObject({ reason: { code: 'WASM_SERVE_QUEUE_FULL' } })
+    const later = Array.from({ length: 7 }, () => call(engine, 'work', ''))
+    const refused = expect(later[6]).rejects.toMatchObject({ code: 'WASM_SERVE_QUEUE_FULL' })
+    await Promise.all([
+      ...later.slice(0, 5),
+      expect(later[5]).rejects.toMatchObject({ statusCode: 503 }),
+      refused,
+    ])
+  })
+
+  test('are refused when their inputs are too large together, whatever their number', async () => {
+    const engine = await openSlow({ maxQueueBytes: 1_000 })
+    const calls = Array.from({ length: 3 }, () => call(engine, 'quick', 'x'.repeat(400)))
+    const ends = await Promise.allSettled(calls)
+    expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+    expect(ends[2]).toMatchObject({ reason: { message: expect.stringContaining('1000 bytes') } })
   })
 
   test('end before the engine closes', async () => {

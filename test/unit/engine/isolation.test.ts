@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { isWorn } from '../../../src/engine/inline.ts'
+import type { Isolation } from '../../../src/engine/engine.ts'
+import { isWorn as isWornAs } from '../../../src/engine/instances.ts'
 import type { RouteOptions } from '../../../src/options/options.ts'
 import { resolveRoute } from '../../../src/options/resolved-route.ts'
 import { MEMORY_MAX, type Plugin } from '../../../src/plugin/plugin.ts'
@@ -9,6 +10,8 @@ const MIB = 1_048_576
 
 describe('an instance has had its last call', () => {
   const reuse = { isolation: 'reuse', recycleMemory: 8 * MIB } as const
+  const isWorn = (isolation: Isolation, memoryBytes: number, calls: number, bytesAtOpen: number) =>
+    isWornAs(isolation, { memoryBytes, calls, bytesAtOpen })
 
   test('after each one if it is fresh', () => {
     expect(isWorn({ ...reuse, isolation: 'fresh' }, MIB, 1, MIB)).toBe(true)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { StartQueue } from '../../../src/engine/workers/runner-pool.ts'
+import { StartQueue } from '../../../src/engine/runners/runner-pool.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../../support/engine.ts'
 

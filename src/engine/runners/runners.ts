@@ -7,20 +7,18 @@ import {
 } from '../../errors/errors.ts'
 import type { EngineStats } from '../../observe/metrics.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
 import type { CopiedBytes } from '../../platform/pieces.ts'
-import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
+import { type Endable, type Engine, isGone, PendingCall, trackEndable } from '../engine.ts'
+import { type QueueLimits, WaitingCalls } from '../queue.ts'
 import {
   BlockedTimeMeter,
-  isGone,
-  type QueueLimits,
   type Runner,
   type RunnerKind,
+  type RunningCall,
   type UnansweredCalls,
-  WaitingCalls,
 } from './runner.ts'
 import { RunnerPool, type RunnerPoolOptions } from './runner-pool.ts'
-import { type ThreadOptions, threadKind } from './thread.ts'
-import { monotonicMs, type RunningCall } from './thread-state.ts'
 
 export interface RunnersOptions extends QueueLimits, RunnerPoolOptions {
   /** Maximum guest time of a call. */
@@ -29,22 +27,9 @@ export interface RunnersOptions extends QueueLimits, RunnerPoolOptions {
   readonly idempotent: boolean
 }
 
-export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plugin' | 'log'> {
-  readonly plugin: ThreadOptions['plugin']
-}
-
-/** Instances in threads: a guest that does not return is terminated with its thread. */
-export function openWorkers(options: WorkersOptions): Engine {
-  const { plugin, runtime, route, settings, functions, isolation, services, bridge, log } = options
-  const { concurrent, timeoutMs } = options
-  const instances = { plugin, runtime, settings, functions, isolation, services }
-  const threads = { ...instances, route, bridge, log, concurrent, timeoutMs }
-  return openRunners(threadKind(threads), options)
-}
-
 /** Instances in runners of one kind. Queue, deadline and replacement are the same for all kinds. */
 export function openRunners(kind: RunnerKind, options: RunnersOptions): Engine {
-  return new WorkersEngine(kind, options)
+  return new RunnersEngine(kind, options)
 }
 
 /** How often threads with calls are checked. */
@@ -81,7 +66,7 @@ const MANY_UNRESPONSIVE_MS = 5_000
 const HELD_SHARE = 1 / 10
 const MAX_HELD_MS = 100
 
-class WorkersEngine implements Engine, Endable {
+class RunnersEngine implements Engine, Endable {
   readonly name: RunnerKind['name']
   readonly ready: Promise<void>
   readonly #options: RunnersOptions
@@ -148,7 +133,7 @@ class WorkersEngine implements Engine, Endable {
     caller.observer?.queued()
     if (refusal) throw refusal
     const call = new PendingCall(exportName, input, caller)
-    this.#waiting.push(call, this.#expectedMs())
+    this.#waiting.push(call, { expectedMs: this.#expectedMs() })
     if (this.#waiting.length === 1) this.#feed()
     this.#watch()
     return call

@@ -1,14 +1,29 @@
-import { ClientGoneError, QueueFullError, QueueSlowError } from '../../errors/errors.ts'
+import type { EngineStats } from '../../observe/metrics.ts'
+import { monotonicMs } from '../../platform/monotonic.ts'
 import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../engine.ts'
-import { monotonicMs, type RunningCall, type ThreadStats } from './thread-state.ts'
+
+/** A running call. */
+export interface RunningCall {
+  readonly call: number
+  /** The start of its current turn, on {@link monotonicMs}'s clock. A call that is never suspended has one turn. */
+  readonly since: number
+  /** Time that it ran in earlier turns, in ms. */
+  readonly beforeMs: number
+}
+
+/** Statistics that a runner reports. */
+export type RunnerStats = Pick<
+  EngineStats,
+  'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines'
+>
 
 /** A thread or process that runs calls, and can be terminated together with its guests. */
 export interface Runner {
   /** Number of assigned calls without an answer. */
   readonly load: number
   /** The last statistics of its engine. */
-  readonly stats: ThreadStats
+  readonly stats: RunnerStats
   /** Whether it has answered a call, or ended because of another tenant. */
   readonly hasRun: boolean
 
@@ -178,89 +193,13 @@ export function unusedMs(
   return Math.max(waitedMs, idleMs, 0)
 }
 
-/** Limits of the queue. */
-export interface QueueLimits {
-  readonly maxQueue: number
-  readonly maxQueueBytes: number
-  readonly maxWaitMs: number
+/**
+ * The part of a pause that is not charged to a guest. What the main thread does for it is: a guest that only asks would
+ * otherwise never meet its deadline.
+ */
+export function excusedMs(pauseMs: number): number {
+  return Math.max(pauseMs - ASKING_MS, 0)
 }
 
-/** Whether a running call is to be ended, because its client has disconnected. */
-export function isToBeEnded({ caller }: Pick<PendingCall, 'caller'>): boolean {
-  return caller.endsWhenGone === true && caller.isGone === true
-}
-
-/** The queued calls in order. */
-export class WaitingCalls {
-  readonly #limits: QueueLimits
-  #calls: PendingCall[] = []
-  #bytes = 0
-
-  constructor(limits: QueueLimits) {
-    this.#limits = limits
-  }
-
-  get length(): number {
-    return this.#calls.length
-  }
-
-  get first(): PendingCall | undefined {
-    return this.#calls[0]
-  }
-
-  /**
-   * @param expectedMs - The expected waiting time.
-   * @throws {@link QueueFullError} or {@link QueueSlowError} if it must not wait.
-   */
-  push(call: PendingCall, expectedMs: number): void {
-    const { maxQueue, maxQueueBytes, maxWaitMs } = this.#limits
-    if (this.#isFull(call)) this.dropGone()
-    if (this.#calls.length >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
-    if (this.#isFull(call)) throw new QueueFullError(`${maxQueueBytes} bytes of input`)
-    if (expectedMs > maxWaitMs) throw new QueueSlowError(maxWaitMs)
-    this.#calls.push(call)
-    this.#bytes += call.input.length
-  }
-
-  shift(): PendingCall | undefined {
-    const call = this.#calls.shift()
-    if (call) this.#bytes -= call.input.length
-    return call
-  }
-
-  /** Requeues calls, regardless of the limits, because they were admitted before. */
-  unshift(calls: readonly PendingCall[]): void {
-    this.#calls.unshift(...calls)
-    for (const { input } of calls) this.#bytes += input.length
-  }
-
-  /** Rejects calls that have waited too long. */
-  dropLate(now: number): void {
-    const { maxWaitMs } = this.#limits
-    while (this.first && now - this.first.madeAt > maxWaitMs)
-      this.shift()?.reject(new QueueSlowError(maxWaitMs))
-  }
-
-  /** Rejects the calls whose clients have disconnected. */
-  dropGone(): void {
-    if (!this.#calls.some(isGone)) return
-    for (const call of this.#calls.filter(isGone)) call.reject(new ClientGoneError())
-    this.#calls = this.#calls.filter((call) => !isGone(call))
-    this.#bytes = this.#calls.reduce((sum, { input }) => sum + input.length, 0)
-  }
-
-  rejectAll(error: Error): void {
-    for (const call of this.#calls.splice(0)) call.reject(error)
-    this.#bytes = 0
-  }
-
-  #isFull({ input }: PendingCall): boolean {
-    const { maxQueue, maxQueueBytes } = this.#limits
-    return this.#calls.length >= maxQueue || (this.#bytes > 0 && this.#bytes + input.length > maxQueueBytes)
-  }
-}
-
-/** Whether the client of a call has disconnected. */
-export function isGone({ caller }: PendingCall): boolean {
-  return caller.isGone === true
-}
+/** About the time that an answer takes where nothing is waited for. */
+const ASKING_MS = 0.02

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openInstancePool, type PoolOptions } from '../../../src/engine/instance-pool.ts'
+import { Instances, type InstancesOptions } from '../../../src/engine/instances.ts'
 import { GuestError, GuestTrapError } from '../../../src/errors/errors.ts'
 import type { CompiledPlugin } from '../../../src/plugin/plugin.ts'
 import type { Instance, Runtime } from '../../../src/runtime/runtime.ts'
@@ -28,7 +28,7 @@ class SuspendedGuest implements Instance {
   }
 }
 
-async function open(options: Partial<PoolOptions> = {}) {
+async function open(options: Partial<InstancesOptions> = {}) {
   const guests: SuspendedGuest[] = []
   const runtime: Runtime = {
     name: 'kernel',
@@ -38,7 +38,7 @@ async function open(options: Partial<PoolOptions> = {}) {
       return guest
     },
   }
-  const pool = openInstancePool({
+  const pool = new Instances({
     plugin: { name: 'suspended' } as CompiledPlugin,
     runtime,
     settings: settingsOf(),
@@ -46,7 +46,7 @@ async function open(options: Partial<PoolOptions> = {}) {
     recycleMemory: Number.POSITIVE_INFINITY,
     ...options,
   })
-  await pool.ready
+  await pool.openFirst()
   const call = () => {
     const caller = { log: keepLog() }
     return pool.call('run', new Uint8Array(), caller)

@@ -6,8 +6,7 @@ import type { EngineStats } from '../../observe/metrics.ts'
 import { startClock } from '../../platform/async-work.ts'
 import { processThreads, type StartGate } from '../../platform/stuck-threads.ts'
 import { explainLimit } from '../../platform/system-errors.ts'
-import type { Runner, RunnerKind, RunnerOwner, UnansweredCalls } from './runner.ts'
-import type { ThreadStats } from './thread-state.ts'
+import type { Runner, RunnerKind, RunnerOwner, RunnerStats, UnansweredCalls } from './runner.ts'
 
 /** The reason of a start that took too long, with the limit. */
 export function startedLate(startTimeoutMs: number): string {
@@ -132,7 +131,7 @@ export class RunnerPool implements RunnerOwner {
   /** Totals of all runners. */
   get stats(): RunnerPoolStats {
     const reporting = this.#ready.map(({ stats }) => stats)
-    const sum = (of: (stats: ThreadStats) => number) => reporting.reduce((all, each) => all + of(each), 0)
+    const sum = (of: (stats: RunnerStats) => number) => reporting.reduce((all, each) => all + of(each), 0)
     return {
       instances: reporting.length,
       guestBytes: sum(({ guestBytes }) => guestBytes),
@@ -318,7 +317,7 @@ export class RunnerPool implements RunnerOwner {
   }
 
   /** A ready runner has failed or exceeded a deadline, or the pool closes. */
-  #remember({ recycled, restarted, droppedLines }: ThreadStats): void {
+  #remember({ recycled, restarted, droppedLines }: RunnerStats): void {
     this.#past.recycled += recycled
     this.#past.restarted += restarted + (this.#isClosed ? 0 : 1)
     this.#past.droppedLines += droppedLines

@@ -1,0 +1,103 @@
+import { ClientGoneError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
+import { isGone, type PendingCall } from './engine.ts'
+
+/** Limits of the calls that wait. */
+export interface QueueLimits {
+  readonly maxQueue: number
+  /** Maximum bytes of their inputs. A single call is never too large. Default: no limit. */
+  readonly maxQueueBytes?: number | undefined
+  /** Default: no limit. */
+  readonly maxWaitMs?: number | undefined
+}
+
+interface Admission {
+  readonly expectedMs?: number
+  readonly isCounted?: boolean
+}
+
+/** The queued calls in order. */
+export class WaitingCalls {
+  readonly #limits: Required<{ [Name in keyof QueueLimits]: number }>
+  #calls: PendingCall[] = []
+  #bytes = 0
+
+  constructor(limits: QueueLimits) {
+    const {
+      maxQueue,
+      maxQueueBytes = Number.POSITIVE_INFINITY,
+      maxWaitMs = Number.POSITIVE_INFINITY,
+    } = limits
+    this.#limits = { maxQueue, maxQueueBytes, maxWaitMs }
+  }
+
+  get length(): number {
+    return this.#calls.length
+  }
+
+  get first(): PendingCall | undefined {
+    return this.#calls[0]
+  }
+
+  /**
+   * @param expectedMs - The expected waiting time. Default: 0.
+   * @param isCounted - Whether `maxQueue` applies. Default: true.
+   * @throws {@link QueueFullError} or {@link QueueSlowError} if it must not wait.
+   */
+  push(call: PendingCall, { expectedMs = 0, isCounted = true }: Admission = {}): void {
+    const { maxQueueBytes, maxWaitMs } = this.#limits
+    const maxQueue = isCounted ? this.#limits.maxQueue : Number.POSITIVE_INFINITY
+    if (this.#isFull(call, maxQueue)) this.dropGone()
+    if (this.#calls.length >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
+    if (this.#isFull(call, maxQueue)) throw new QueueFullError(`${maxQueueBytes} bytes of input`)
+    if (expectedMs > maxWaitMs) throw new QueueSlowError(maxWaitMs)
+    this.#calls.push(call)
+    this.#bytes += call.input.length
+  }
+
+  shift(): PendingCall | undefined {
+    const call = this.#calls.shift()
+    if (call) this.#bytes -= call.input.length
+    return call
+  }
+
+  /** Requeues calls, regardless of the limits, because they were admitted before. */
+  unshift(calls: readonly PendingCall[]): void {
+    this.#calls.unshift(...calls)
+    for (const { input } of calls) this.#bytes += input.length
+  }
+
+  /** Rejects the newest calls beyond `maxQueue`: those that were not counted. */
+  dropExcess(): void {
+    const { maxQueue } = this.#limits
+    if (this.#calls.length <= maxQueue) return
+    for (const call of this.#calls.splice(maxQueue)) {
+      this.#bytes -= call.input.length
+      call.reject(new QueueFullError(`${maxQueue} calls`))
+    }
+  }
+
+  /** Rejects calls that have waited too long. */
+  dropLate(now: number): void {
+    const { maxWaitMs } = this.#limits
+    while (this.first && now - this.first.madeAt > maxWaitMs)
+      this.shift()?.reject(new QueueSlowError(maxWaitMs))
+  }
+
+  /** Rejects the calls whose clients have disconnected. */
+  dropGone(): void {
+    if (!this.#calls.some(isGone)) return
+    for (const call of this.#calls.filter(isGone)) call.reject(new ClientGoneError())
+    this.#calls = this.#calls.filter((call) => !isGone(call))
+    this.#bytes = this.#calls.reduce((sum, { input }) => sum + input.length, 0)
+  }
+
+  rejectAll(error: unknown): void {
+    for (const call of this.#calls.splice(0)) call.reject(error)
+    this.#bytes = 0
+  }
+
+  #isFull({ input }: PendingCall, maxQueue: number): boolean {
+    const { maxQueueBytes } = this.#limits
+    return this.#calls.length >= maxQueue || (this.#bytes > 0 && this.#bytes + input.length > maxQueueBytes)
+  }
+}
