@@ -13,7 +13,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Clients that send many small pieces take turns: a process has one loop.',
   'engine/suspending.ts NEVER': 'A signal that is never aborted.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
-  'engine/runners/roster.ts processStarts': 'The queue of threads that start: they share the cores.',
+  'engine/runners/runner-pool.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
   'extism/call-queue.ts hosting': 'Calls whose host functions run: while there are none, nothing is tracked.',
