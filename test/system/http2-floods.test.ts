@@ -87,7 +87,7 @@ async function flood(port: number, first: Uint8Array, piece: (i: number) => Uint
     return code
   })
   let isOver = false
-  for (let i = 0; !isOver && i < 2_000; i++) {
+  for (let i = 0; !isOver && i < 20_000; i++) {
     client.send(piece(i), frame(PING, 0, 0, bytes32(7, i)))
     await Promise.race([end, client.frame(isPong(i)).catch(() => end)])
   }
