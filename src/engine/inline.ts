@@ -24,9 +24,9 @@ export interface InlineEngine extends Engine {
   readonly changes: number
 }
 
-/** Weight of the newest call in the mean time of a call, and the longest time that counts: it takes two slow calls to be slow. */
+/** Weight of the newest call in the mean time of a call, and the longest time that counts: it takes four slow calls to be slow. */
 const NEWEST_CALL_WEIGHT = 1 / 16
-const MAX_SAMPLE_MS = 10 * SLOW_MS
+const MAX_SAMPLE_MS = 5 * SLOW_MS
 
 class SingleInstanceEngine implements InlineEngine {
   readonly name = 'inline'
