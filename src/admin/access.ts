@@ -38,7 +38,7 @@ function tokenDigest(token: string): Buffer {
 /**
  * Makes the hook that rejects requests which a foreign web page makes a browser send: see {@link webOriginCheck}.
  *
- * @param hosts - Known names. undefined: any name, because browsers cannot reach a Unix socket.
+ * @param hosts - Known names. undefined: the name is not checked, because browsers cannot reach a Unix socket.
  */
 export function checkOrigin(hosts: readonly string[] | undefined): onRequestHookHandler {
   const foreignSign = webOriginCheck({ hosts })

@@ -184,5 +184,5 @@ const OPENING_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 const OPENING_BRACE = 0x7b
 
-/** The distance from the code of an opening bracket or brace to that of its closing one. */
+/** The character code of `]` minus that of `[`, and of `}` minus that of `{`. */
 const TO_CLOSING = 2

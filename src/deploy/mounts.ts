@@ -80,7 +80,7 @@ export interface MountedRoute {
   readonly function?: string
 }
 
-/** The functions that are chosen of a plug-in, each at its name below the mount, and those that it does not have. */
+/** Makes a route for each chosen function, at its name below the mount. `missing` lists names that cannot be served. */
 export function chosenRoutes(
   { path }: Mount,
   plugin: Plugin,

@@ -13,7 +13,7 @@ export function openInline(options: InlineOptions): InlineEngine {
   return new SingleInstanceEngine(options)
 }
 
-export interface InlineOptions extends InstancesOptions, QueueLimits {
+export interface InlineOptions extends InstancesOptions, Omit<QueueLimits, 'maxWaitMs'> {
   /** Where calls wait while the guest is slow. Default: they wait for its previous calls only. */
   readonly turns?: TurnScheduler | undefined
 }
@@ -55,7 +55,7 @@ class SingleInstanceEngine implements InlineEngine {
     this.#options = options
     this.#instances = new Instances(options)
     this.#turns = options.turns
-    this.#waiting = new WaitingCalls({ ...options, maxWaitMs: undefined })
+    this.#waiting = new WaitingCalls(options)
     this.ready = this.#open()
     this.ready.catch(() => undefined) // the rejection also reaches `ready` and the callers
   }

@@ -168,7 +168,7 @@ export class Instances {
     return false
   }
 
-  /** Runs a call at once, on an instance of its own. @throws as `Engine.call` does, if none can be opened. */
+  /** Runs a call immediately, on an instance that no other call uses. @throws {@link InstanceStartError}, and the errors of the guest as `Engine.call`. */
   async call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
     if (this.#isClosed) throw new EngineClosedError()
     const opened = this.take() ?? this.open()

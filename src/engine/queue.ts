@@ -17,17 +17,16 @@ interface Admission {
 
 /** The queued calls in order. */
 export class WaitingCalls {
-  readonly #limits: Required<{ [Name in keyof QueueLimits]: number }>
+  readonly #maxQueue: number
+  readonly #maxQueueBytes: number
+  readonly #maxWaitMs: number
   #calls: PendingCall[] = []
   #bytes = 0
 
-  constructor(limits: QueueLimits) {
-    const {
-      maxQueue,
-      maxQueueBytes = Number.POSITIVE_INFINITY,
-      maxWaitMs = Number.POSITIVE_INFINITY,
-    } = limits
-    this.#limits = { maxQueue, maxQueueBytes, maxWaitMs }
+  constructor({ maxQueue, maxQueueBytes, maxWaitMs }: QueueLimits) {
+    this.#maxQueue = maxQueue
+    this.#maxQueueBytes = maxQueueBytes ?? Number.POSITIVE_INFINITY
+    this.#maxWaitMs = maxWaitMs ?? Number.POSITIVE_INFINITY
   }
 
   get length(): number {
@@ -44,12 +43,11 @@ export class WaitingCalls {
    * @throws {@link QueueFullError} or {@link QueueSlowError} if it must not wait.
    */
   push(call: PendingCall, { expectedMs = 0, isCounted = true }: Admission = {}): void {
-    const { maxQueueBytes, maxWaitMs } = this.#limits
-    const maxQueue = isCounted ? this.#limits.maxQueue : Number.POSITIVE_INFINITY
+    const maxQueue = isCounted ? this.#maxQueue : Number.POSITIVE_INFINITY
     if (this.#isFull(call, maxQueue)) this.dropGone()
     if (this.#calls.length >= maxQueue) throw new QueueFullError(`${maxQueue} calls`)
-    if (this.#isFull(call, maxQueue)) throw new QueueFullError(`${maxQueueBytes} bytes of input`)
-    if (expectedMs > maxWaitMs) throw new QueueSlowError(maxWaitMs)
+    if (this.#isFull(call, maxQueue)) throw new QueueFullError(`${this.#maxQueueBytes} bytes of input`)
+    if (expectedMs > this.#maxWaitMs) throw new QueueSlowError(this.#maxWaitMs)
     this.#calls.push(call)
     this.#bytes += call.input.length
   }
@@ -66,21 +64,19 @@ export class WaitingCalls {
     for (const { input } of calls) this.#bytes += input.length
   }
 
-  /** Rejects the newest calls beyond `maxQueue`: those that were not counted. */
+  /** Rejects the newest calls until `maxQueue` are left. More can wait if they were pushed without being counted. */
   dropExcess(): void {
-    const { maxQueue } = this.#limits
-    if (this.#calls.length <= maxQueue) return
-    for (const call of this.#calls.splice(maxQueue)) {
+    if (this.#calls.length <= this.#maxQueue) return
+    for (const call of this.#calls.splice(this.#maxQueue)) {
       this.#bytes -= call.input.length
-      call.reject(new QueueFullError(`${maxQueue} calls`))
+      call.reject(new QueueFullError(`${this.#maxQueue} calls`))
     }
   }
 
   /** Rejects calls that have waited too long. */
   dropLate(now: number): void {
-    const { maxWaitMs } = this.#limits
-    while (this.first && now - this.first.madeAt > maxWaitMs)
-      this.shift()?.reject(new QueueSlowError(maxWaitMs))
+    while (this.first && now - this.first.madeAt > this.#maxWaitMs)
+      this.shift()?.reject(new QueueSlowError(this.#maxWaitMs))
   }
 
   /** Rejects the calls whose clients have disconnected. */
@@ -97,7 +93,7 @@ export class WaitingCalls {
   }
 
   #isFull({ input }: PendingCall, maxQueue: number): boolean {
-    const { maxQueueBytes } = this.#limits
-    return this.#calls.length >= maxQueue || (this.#bytes > 0 && this.#bytes + input.length > maxQueueBytes)
+    const isLarge = this.#bytes > 0 && this.#bytes + input.length > this.#maxQueueBytes
+    return isLarge || this.#calls.length >= maxQueue
   }
 }

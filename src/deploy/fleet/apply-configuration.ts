@@ -68,7 +68,7 @@ export async function compareConfiguration(
 interface Applying extends Configuring, Pick<FleetSettings, 'rules' | 'moduleMax'> {
   readonly by: string
   readonly reason: string
-  /** The number that the newest revision must have; 0: there must be none. Default: any. */
+  /** The expected newest revision; 0: none exists. Default: it is not checked. */
   readonly expected?: number | undefined
 }
 
