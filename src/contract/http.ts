@@ -39,9 +39,14 @@ export function openHttp({ contentType }: ContractOptions): Contract {
   }
 }
 
-/** The input of the contract: a {@link RequestEnvelope} as JSON. */
+/** The input of the contract for a request. */
 export function renderRequest(request: FastifyRequest): Uint8Array {
-  return Buffer.from(JSON.stringify(renderHttpRequest(request)))
+  return renderEnvelope(renderHttpRequest(request))
+}
+
+/** The input of the contract. */
+export function renderEnvelope(request: RequestEnvelope): Uint8Array {
+  return Buffer.from(JSON.stringify(request))
 }
 
 function renderHttpRequest(request: FastifyRequest): RequestEnvelope {
@@ -77,7 +82,8 @@ function groupHeaders(raw: readonly string[]): Record<string, string | string[]>
   return headers
 }
 
-function renderBody(body: Uint8Array | undefined): { body: string } | { bodyBase64: string } {
+/** The member of an envelope with a body. */
+export function renderBody(body: Uint8Array | undefined): { body: string } | { bodyBase64: string } {
   if (body === undefined) return { body: '' }
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   return isUtf8(bytes) ? { body: bytes.toString() } : { bodyBase64: bytes.toString('base64') }
@@ -88,7 +94,7 @@ function renderBody(body: Uint8Array | undefined): { body: string } | { bodyBase
  *
  * @throws {@link ContractBrokenError} naming the field and its problem.
  */
-function readEnvelope(output: Uint8Array): HttpAnswer {
+export function readEnvelope(output: Uint8Array): HttpAnswer {
   try {
     if (!isUtf8(output)) throw new AnswerProblem('the output is not UTF-8')
     return readJson(output, readFields)

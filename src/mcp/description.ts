@@ -1,6 +1,7 @@
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import { toolName } from '../options/tool-name.ts'
+import type { JsonText } from '../platform/json-parts.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { JsonSchema, XtpSchema, XtpValue } from '../route/openapi/xtp-schema.ts'
 import { inCurrentDialect } from './dialects.ts'
@@ -24,6 +25,11 @@ export type ToolInput =
   | { readonly form: 'json' | 'none' }
   /** `json`: as JSON. `text`: its bytes. `base64`: the bytes that it encodes. */
   | { readonly form: 'parameter'; readonly name: string; readonly as: 'json' | 'text' | 'base64' }
+
+/** The arguments of a call. A guest gets their own text: JavaScript's numbers would change large ones. */
+export interface ToolArguments extends JsonText {
+  readonly value: Members
+}
 
 /** A route, as far as its description as a tool depends on it. */
 export interface DescribedRoute {

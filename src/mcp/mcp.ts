@@ -112,7 +112,8 @@ export async function addMcp(
 /** @returns the tool, or the guest that describes it. */
 async function openRouteTool(route: CallableRoute): Promise<{ tool?: Tool; guest?: GuestServer }> {
   const { source, xtpSchema } = route
-  const xtp = source === undefined ? undefined : await readXtpSchema(source, xtpSchema)
+  const hasSchema = source !== undefined && route.options.contract !== 'http' // there it would describe whole requests
+  const xtp = !hasSchema ? undefined : await readXtpSchema(source, xtpSchema)
   const { options, served, plugin } = route
   if (!xtp?.exports.has(served.function) && describesItself(route)) return { guest: openSelfDescribed(route) }
   const described = { options, functionName: served.function, pluginName: plugin.name }

@@ -1,12 +1,13 @@
 import { ToolArgumentsInvalidError } from '../errors/errors.ts'
 import { connectAgent, mayUseAgent } from '../guest/services/agent.ts'
-import { type JsonText, jsonAt } from '../platform/json-parts.ts'
+import { jsonAt } from '../platform/json-parts.ts'
 import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { fillerOf } from './defaults.ts'
-import type { ToolDescription, ToolInput } from './description.ts'
+import type { ToolArguments, ToolDescription, ToolInput } from './description.ts'
 import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
+import { httpCallOf, httpResult } from './http-tool.ts'
 import type { Members } from './json-rpc.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
@@ -28,11 +29,6 @@ export interface Tool {
   call(args: ToolArguments, exchange: Exchange): Promise<ToolResult>
 }
 
-/** The arguments of a call. A guest gets their own text: JavaScript's numbers would change large ones. */
-export interface ToolArguments extends JsonText {
-  readonly value: Members
-}
-
 /**
  * Makes a tool of a route. Its schemas are compiled once.
  *
@@ -42,6 +38,9 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
   const { name, title, description, inputSchema, outputSchema, annotations, input } = described
   const checkInput = compileSchema(inputSchema, 'input schema', name)
   const fill = fillerOf(inputSchema)
+  const isHttp = route.options.contract === 'http'
+  const renderCall = isHttp ? httpCallOf(route, input) : undefined
+  const readOutput = isHttp ? httpResult : resultOf
   const call = mayUseAgent(route.plugin)
     ? (input: Uint8Array, exchange: Exchange) => callWithAgent(route, input, exchange)
     : (input: Uint8Array, { caller }: Exchange) => route.call(input, caller)
@@ -64,8 +63,10 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
         // Generators write defaults that do not fit, such as null for a text: they are not filled in.
         const isByDefault = problem !== undefined && filled !== args && checkInput(args.value) === undefined
         if (problem !== undefined && !isByDefault) throw new ToolArgumentsInvalidError(name, problem)
-        const output = await call(inputBytes(isByDefault ? args : filled, input), exchange)
-        return resultOf(output, described, checkOutput)
+        const given = isByDefault ? args : filled
+        const bytes = inputBytes(given, input)
+        const output = await call(renderCall ? renderCall(given, bytes, exchange.caller) : bytes, exchange)
+        return readOutput(output, described, checkOutput)
       } catch (thrown) {
         if (isQuestion(thrown)) throw thrown
         const error = knownError(thrown)

@@ -134,8 +134,11 @@ function checkWith<Options>(schema: object, options: unknown): Options {
   return copy as Options
 }
 
-/** Contracts whose guests can be called with the arguments of a tool. */
+/** Contracts whose routes are tools unless they say otherwise. */
 const TOOL_CONTRACTS: readonly unknown[] = ['raw', 'hyper-mcp']
+
+/** Contracts whose guests can be called with the arguments of a tool. */
+const POSSIBLE_TOOL_CONTRACTS: readonly unknown[] = [...TOOL_CONTRACTS, 'http']
 
 /** Deletes `mcp` and `tool` where they are not enabled. */
 function settleTools(options: Partial<CheckedWasmServeOptions>): void {
@@ -149,7 +152,7 @@ function settleTools(options: Partial<CheckedWasmServeOptions>): void {
 
 function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): Problem[] {
   const isOn = mcp !== undefined && mcp.enabled !== false
-  const message = `must be false: only a route with the contract ${TOOL_CONTRACTS.join(' or ')} can be a tool`
+  const message = `must be false: only a route with the contract ${POSSIBLE_TOOL_CONTRACTS.join(' or ')} can be a tool`
   return routes.flatMap(({ tool, contract, smoke }, index) => {
     const path = ['routes', String(index)]
     if (contract === 'hyper-mcp' && smoke)
@@ -159,7 +162,7 @@ function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): P
     if (contract === 'hyper-mcp' && !isOn) return [problemAt([...path, 'contract'], 'needs the option mcp')]
     if (tool?.prefix !== undefined && contract !== 'hyper-mcp')
       return [problemAt([...path, 'tool', 'prefix'], 'has no effect without the contract hyper-mcp')]
-    return tool?.enabled && !TOOL_CONTRACTS.includes(contract)
+    return tool?.enabled && !POSSIBLE_TOOL_CONTRACTS.includes(contract)
       ? [problemAt([...path, 'tool', 'enabled'], message)]
       : []
   })

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type RouteOptions, wasmServe, wasmServeMcp } from '../../src/index.ts'
 import { checkWasmServeOptions } from '../../src/options/options.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
-import { cannedGuest } from '../support/hyper-guest.ts'
+import { type CannedAnswer, cannedGuest } from '../support/hyper-guest.ts'
 import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const UPPER: RouteOptions = { url: '/upper', plugin: guest('upper') }
@@ -285,6 +285,103 @@ test.each([
   })
 })
 
+/** A route with the contract http that is a tool. Its guest answers requests that contain a text. */
+const httpTool = (
+  url: string,
+  answers: readonly CannedAnswer[],
+  more: Partial<RouteOptions> = {},
+): RouteOptions => ({
+  ...{
+    url,
+    plugin: guestBytes(cannedGuest({ handle: answers })),
+    contract: 'http',
+    engine: 'inline',
+    ...more,
+  },
+  tool: { enabled: true, ...more.tool },
+})
+
+test('a route with the contract http is a tool if it says so: its arguments are a request, its response the result', async () => {
+  const answer = (when: string, response: object): CannedAnswer => ({
+    when,
+    output: JSON.stringify(response),
+  })
+  const inputSchema = {
+    type: 'object',
+    properties: { id: { type: 'string' }, tags: { type: 'array' }, n: { type: 'integer' } },
+  }
+  const user = await serveMcp([
+    httpTool(
+      '/users/:id',
+      [
+        answer(
+          '"path":"/users/a%2Fb","params":{"id":"a/b"},"query":{"tags":["x","1"],"n":"9007199254740993"},"headers":{}',
+          {
+            body: { ok: true },
+          },
+        ),
+        answer('"url":"/users/7","path":"/users/7"', { status: 404, body: 'No such user' }),
+        answer('"params":{"id":""}', { status: 503 }),
+      ],
+      { method: 'GET', tool: { name: 'user', inputSchema } },
+    ),
+    httpTool(
+      '/save',
+      [
+        answer('"headers":{"content-type":"application/json"}', {
+          headers: { 'content-type': 'image/png' },
+          bodyBase64: 'iVBORw==',
+        }),
+      ],
+      { tool: { inputSchema: { type: 'object', properties: { a: {}, b: {} } } } },
+    ),
+    httpTool('/broken', [answer('"body":"hello"', { what: 1 })]),
+    httpTool('/count', [answer('', { body: { n: 1 } })], {
+      tool: { outputSchema: { type: 'object', properties: { n: { type: 'integer' } } } },
+    }),
+    { ...httpTool('/no', []), tool: {} },
+  ])
+  const { tools } = (await user.modern('tools/list')).body.result
+  expect(tools.map(({ name }) => name)).toEqual(['user', 'save', 'broken', 'count'])
+  const args = '{"id":"a/b","tags":["x",1],"n":9007199254740993}'
+  const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"user","arguments":${args}}}`
+  const found = await user.send(message)
+  expect(found.body.result).toEqual({ content: [{ type: 'text', text: '{"ok":true}' }] })
+  expect(await user.call('user', { id: '7' })).toMatchObject({
+    isError: true,
+    content: [{ text: 'No such user' }],
+  })
+  expect(await user.call('user')).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('503') }],
+  })
+  expect(await user.call('save', { a: 1 })).toMatchObject({
+    content: [{ type: 'image', mimeType: 'image/png', data: 'iVBORw==' }],
+  })
+  expect(await user.call('broken', { input: 'hello' })).toMatchObject({
+    isError: true,
+    _meta: { 'wasm-serve/code': 'WASM_SERVE_CONTRACT_BROKEN' },
+  })
+  expect(await user.call('count', { input: '' })).toMatchObject({ structuredContent: { n: 1 } })
+  expect((await fetch(`${user.base}/users/7`)).status).toBe(404)
+})
+
+test('a tool with the contract http may ask its client', async () => {
+  const ask = ['create_elicitation']
+  const user = await serveMcp([httpTool('/erase', [{ when: '', output: '{"message":"Sure?"}', ask }])])
+  const _meta = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } }
+  const call = (more: object) =>
+    user.modern('tools/call', { name: 'erase', arguments: { input: 'x' }, ...more, _meta })
+  const { requestState, ...first } = (await call({})).body.result
+  expect(first).toMatchObject({
+    resultType: 'input_required',
+    inputRequests: { question: { method: 'elicitation/create', params: { message: 'Sure?' } } },
+  })
+  const answer = { status: 201, body: 'done' } // the guest returns the answer, which is a response then
+  const last = await call({ requestState, inputResponses: { question: answer } })
+  expect(last.body.result).toMatchObject({ content: [{ type: 'text', text: 'done' }] })
+})
+
 test('an argument that a schema puts into a header must match it', async () => {
   const inputSchema = {
     type: 'object',
@@ -549,13 +646,13 @@ test('an app of its own serves tools with the Fastify plugin wasmServeMcp', asyn
   await expect(other.ready()).rejects.toMatchObject({ code: 'WASM_SERVE_OPTIONS_INVALID' })
 })
 
-test('without mcp no route is a tool, and contracts of HTTP cannot be tools', () => {
+test('without mcp no route is a tool, and some contracts have no tools', () => {
   const [route] = checkWasmServeOptions({ routes: [inline('/a', 'echo', { tool: ADDRESS })] }).routes
   expect(route?.tool).toBeUndefined()
   const off = checkWasmServeOptions({ routes: [inline('/a', 'echo')], mcp: { enabled: false } })
   expect([off.mcp, off.routes[0]?.tool]).toEqual([undefined, undefined])
   const http = { routes: [inline('/a', 'echo', { contract: 'http' })], mcp: {} }
   expect(checkWasmServeOptions(http).routes[0]?.tool).toBeUndefined()
-  const wrong = { routes: [inline('/a', 'echo', { contract: 'http', tool: { enabled: true } })], mcp: {} }
+  const wrong = { routes: [inline('/a', 'echo', { contract: 'simplism', tool: { enabled: true } })], mcp: {} }
   expect(() => checkWasmServeOptions(wrong)).toThrow()
 })

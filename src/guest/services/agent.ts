@@ -53,7 +53,7 @@ export const agent: GuestService = defineService<Operations, SendToAgent>({
   name: 'agent',
   imports: { [NAMESPACE]: [...MESSAGES, ...WITHOUT_EFFECT, ...QUESTIONS] },
   operations: { send: ['text', 'text'] },
-  isOffered: ({ contract }) => contract === 'hyper-mcp' || contract === 'raw',
+  isOffered: ({ contract }) => contract === 'hyper-mcp' || contract === 'raw' || contract === 'http',
   open: (use) => (importsOf(agent, use).length > 0 ? openAgent : undefined),
   clientOf:
     ({ ask }) =>

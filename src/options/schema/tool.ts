@@ -5,7 +5,8 @@ import { jsonObject, only } from './option.ts'
 export const toolSettings = only({
   enabled: Type.Optional(
     Type.Boolean({
-      description: 'Serve the route as a tool. Default: true, with the contracts `raw` and `hyper-mcp`.',
+      description:
+        'Serve the route as a tool. Default: true with the contracts `raw` and `hyper-mcp`, false with `http`; others cannot be one.',
     }),
   ),
   name: Type.Optional(
