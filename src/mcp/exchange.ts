@@ -19,6 +19,10 @@ export interface Exchange {
   /** What a guest asks the client. undefined: nothing can be asked. */
   readonly questions: Questions | undefined
   readonly grant: Grant
+  /** Whether the client gets messages about changed lists without asking for them. */
+  readonly hasSession: boolean
+  /** Whether the client wants log messages of a level. undefined: it wants none. */
+  readonly wantsLevel: ((level: unknown) => boolean) | undefined
   /** Sends a notification to the client, before the result. */
   notify(method: string, params: object): void
 }

@@ -3,7 +3,6 @@ import { isObject } from '../platform/json-text.ts'
 import type { Exchange } from './exchange.ts'
 import { isRequestId, type Members, parseJson } from './json-rpc.ts'
 import type { ChangingList } from './list-changes.ts'
-import { wantedLevels } from './log-notifications.ts'
 import type { Questions } from './questions.ts'
 
 /** Messages of one call. Further ones are dropped. */
@@ -22,11 +21,10 @@ const CHANGED: Readonly<Partial<Record<AgentMessage, ChangingList>>> = {
  * @param changed - Receives the lists that the guest has changed.
  */
 export function channelTo(
-  client: Pick<Exchange, 'meta' | 'notify' | 'revision'>,
+  client: Pick<Exchange, 'meta' | 'notify' | 'wantsLevel'>,
   questions: Questions | undefined,
   changed: Set<ChangingList>,
 ): AgentChannel {
-  const isWanted = client.revision.isModern ? wantedLevels(client.meta) : undefined
   const { progressToken } = client.meta
   let sent = 0
   return (name, text) => {
@@ -37,7 +35,7 @@ export function channelTo(
     if (!given || sent++ >= MAX_MESSAGES) return undefined
     if (name === 'notify_logging_message') {
       const { level, logger, data = null } = given
-      if (isWanted?.(level))
+      if (client.wantsLevel?.(level))
         client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
     } else if (isRequestId(progressToken) && typeof given.progress === 'number') {
       const { progress, total, message } = given

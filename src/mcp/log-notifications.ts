@@ -1,7 +1,6 @@
 import type { GuestLogLevel, Log } from '../observe/log/guest-log.ts'
 import type { Exchange } from './exchange.ts'
-import { type Members, RPC_CODES, RpcError } from './json-rpc.ts'
-import { META } from './revisions.ts'
+import { RPC_CODES, RpcError } from './json-rpc.ts'
 
 /** Levels of MCP, the least severe first. (RFC 5424) */
 const LEVELS: readonly unknown[] = [
@@ -25,27 +24,27 @@ const LEVEL_OF: Readonly<Record<GuestLogLevel, string>> = {
 }
 
 /**
- * The levels that a client asks for in `_meta`.
+ * The levels that a client asks for.
  *
- * @returns a function that returns whether a level is one of them; undefined if the client wants no log.
+ * @param least - The least severe one. undefined: it wants no log.
+ * @returns a function that returns whether a level is one of them.
  * @throws {@link RpcError} if there is no such level.
  */
-export function wantedLevels(meta: Members): ((level: unknown) => boolean) | undefined {
-  const wanted = meta[META.logLevel]
-  if (wanted === undefined) return undefined
-  const least = LEVELS.indexOf(wanted)
-  if (least < 0) throw new RpcError(RPC_CODES.invalidParams, 'Invalid params: unknown log level', 400)
-  return (level) => LEVELS.indexOf(level) >= least
+export function levelsFrom(least: unknown): ((level: unknown) => boolean) | undefined {
+  if (least === undefined) return undefined
+  const first = LEVELS.indexOf(least)
+  if (first < 0) throw new RpcError(RPC_CODES.invalidParams, 'Invalid params: unknown log level', 400)
+  return (level) => LEVELS.indexOf(level) >= first
 }
 
 /** A log that also sends the lines of the guest to a client that wants them. */
-export function logFor(meta: Members, log: Log, client: Pick<Exchange, 'notify'>): Log {
-  const isWanted = wantedLevels(meta)
-  if (!isWanted) return log
+export function logFor(log: Log, client: Pick<Exchange, 'notify' | 'wantsLevel'>): Log {
+  const { wantsLevel } = client
+  if (!wantsLevel) return log
   const at = (name: GuestLogLevel) => (fields: object, data: string) => {
     log[name](fields, data)
     const level = LEVEL_OF[name]
-    if (isWanted(level)) client.notify('notifications/message', { level, data })
+    if (wantsLevel(level)) client.notify('notifications/message', { level, data })
   }
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

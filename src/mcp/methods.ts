@@ -154,7 +154,7 @@ class AllMethods implements Methods {
       case 'server/discover':
         return isModern ? this.#discover(exchange.grant) : undefined
       case 'initialize':
-        return isModern ? undefined : this.#initialize(params, exchange.grant)
+        return isModern ? undefined : this.#initialize(params, exchange)
       case 'ping':
         return isModern ? undefined : {}
       case 'tools/list':
@@ -194,12 +194,15 @@ class AllMethods implements Methods {
   }
 
   /** A client that asks for an unknown revision gets the newest one, and decides. */
-  #initialize({ protocolVersion }: Members, grant: Grant): Members {
+  #initialize({ protocolVersion }: Members, { grant, hasSession }: Exchange): Members {
     const { instructions } = this.#description
     const known = LEGACY_REVISIONS.find((name) => name === protocolVersion)
     return {
       protocolVersion: known ?? LEGACY_REVISIONS[0],
-      capabilities: this.#capabilities(grant, NO_LISTS),
+      capabilities: {
+        ...this.#capabilities(grant, hasSession ? this.changingLists(grant) : NO_LISTS),
+        ...(hasSession && { logging: {} }),
+      },
       serverInfo: this.serverInfo,
       ...(instructions !== undefined && { instructions }),
     }
@@ -249,7 +252,7 @@ class AllMethods implements Methods {
   }
 }
 
-/** The revisions with `initialize` have no streams for changes. */
+/** The revisions with `initialize` have no streams for changes, and no levels, without a session. */
 const NO_LISTS: ReadonlySet<string> = new Set()
 
 function fingerprint(text: string): string {

@@ -25,15 +25,15 @@ import {
   resultMessage,
 } from './json-rpc.ts'
 import type { ListChanges } from './list-changes.ts'
-import { logFor } from './log-notifications.ts'
+import { levelsFrom, logFor } from './log-notifications.ts'
 import type { Methods } from './methods.ts'
 import { challengeOf } from './protected-resource.ts'
 import { type Questions, questionsOf } from './questions.ts'
 import type { ClientRates, RateLimit } from './rate-limit.ts'
 import type { RequestStates } from './request-state.ts'
-import { BATCH_REVISION, headerOf, type Revision, revisionOf } from './revisions.ts'
+import { BATCH_REVISION, headerOf, META, type Revision, revisionOf } from './revisions.ts'
 import type { Cancellable, RequestName, RunningRequests } from './running-requests.ts'
-import { headersToMatch, type RequestHeaders } from './transport-headers.ts'
+import { headersToMatch, type RequestHeaders, sessionOf } from './transport-headers.ts'
 
 /** Messages of a batch. */
 const MAX_BATCH = 100
@@ -165,6 +165,8 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
   readonly request: FastifyRequest
   readonly grant: Grant
   readonly questions: Questions | undefined
+  readonly hasSession: boolean
+  readonly wantsLevel: Exchange['wantsLevel']
   readonly log: RouteCaller['log']
   readonly #answer: Answer
   readonly #mayNotify: boolean
@@ -181,10 +183,15 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
     this.meta = isObject(params._meta) ? params._meta : NO_META
     this.request = request
     this.grant = post.grant
-    this.questions = revision.isModern ? questionsOf(message, post.grant.client, post.states) : undefined
+    const { isModern } = revision
+    const session = isModern ? undefined : sessionOf(request.headers)
+    this.hasSession = session !== undefined
+    this.wantsLevel = levelsFrom(isModern ? this.meta[META.logLevel] : session?.logLevel)
+    const capabilities = isModern ? capabilitiesIn(this.meta) : session?.capabilities
+    this.questions = capabilities && questionsOf(message, post.grant.client, post.states, capabilities)
     this.#answer = post.answer
     this.#mayNotify = mayNotify
-    this.log = revision.isModern ? logFor(this.meta, request.log, this) : request.log
+    this.log = logFor(request.log, this)
   }
 
   get caller(): RouteCaller {
@@ -209,6 +216,11 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
 }
 
 const NO_META: Members = {}
+
+function capabilitiesIn(meta: Members): Members {
+  const capabilities = meta[META.clientCapabilities]
+  return isObject(capabilities) ? capabilities : NO_META
+}
 
 /** Only one revision has batches. Their requests run at the same time, and their answers are one array. */
 async function answerBatch(batch: readonly unknown[], text: string, post: Post): Promise<void> {

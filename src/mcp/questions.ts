@@ -4,10 +4,9 @@ import { isObject } from '../platform/json-text.ts'
 import type { Client } from '../route/client.ts'
 import { type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { RequestStates } from './request-state.ts'
-import { META } from './revisions.ts'
 
 /*
- * Questions of a guest to the user, the model or the program of its client, from revision 2026-07-28 on: the request is answered with
+ * Questions of a guest to the user, the model or the program of its client, as from revision 2026-07-28 on: the request is answered with
  * the question, and the client repeats it with the answer. Then the guest runs again from its beginning, and gets the answers
  * that are known. A guest that waited would hold its thread, and the client would have to reach the same process again.
  *
@@ -84,14 +83,12 @@ export class Questions {
   #end: InputRequired | RpcError | undefined
 
   /** @throws {@link RpcError} if the state of the request is not one of this server for it. */
-  constructor(request: Request, client: Client, states: RequestStates) {
+  constructor(request: Request, client: Client, states: RequestStates, capabilities: Members) {
     const { params, text } = request
     this.#states = states
     this.#request = request
     this.#client = client
-    const meta = isObject(params._meta) ? params._meta : {}
-    const capabilities = meta[META.clientCapabilities]
-    this.#capabilities = isObject(capabilities) ? capabilities : {}
+    this.#capabilities = capabilities
     const { requestState, inputResponses } = params
     const state =
       requestState === undefined ? undefined : (states.open(requestState, this.#binding()) as State)
@@ -183,8 +180,11 @@ export class Questions {
 
   #missingCapability(capability: string, { mode }: Members): RpcError | undefined {
     const declared = this.#capabilities[capability]
-    if (isObject(declared) && (mode !== 'url' || isObject(declared.url))) return undefined
-    const requiredCapabilities = { [capability]: mode === 'url' ? { url: {} } : {} }
+    const parts = isObject(declared) ? declared : undefined
+    const isForm = mode !== 'url'
+    const hasForm = parts?.form !== undefined || parts?.url === undefined // without parts, forms are meant
+    if (parts && (isForm ? hasForm : isObject(parts.url))) return undefined
+    const requiredCapabilities = { [capability]: isForm ? {} : { url: {} } }
     const message = `The plug-in has a question that needs the client's capability ${capability}`
     return new RpcError(RPC_CODES.missingCapability, message, 400, { requiredCapabilities })
   }
@@ -204,8 +204,13 @@ function responsesTo({ keys, requestState }: NonNullable<State['own']>, text: st
 }
 
 /** The questions of a request; undefined if it cannot be answered with one. */
-export function questionsOf(request: Request, client: Client, states: RequestStates): Questions | undefined {
-  return ASKING_METHODS.has(request.method) ? new Questions(request, client, states) : undefined
+export function questionsOf(
+  request: Request,
+  client: Client,
+  states: RequestStates,
+  capabilities: Members,
+): Questions | undefined {
+  return ASKING_METHODS.has(request.method) ? new Questions(request, client, states, capabilities) : undefined
 }
 
 function isKind(name: string): name is keyof typeof KINDS {

@@ -2,9 +2,26 @@ import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:h
 import { text } from 'node:stream/consumers'
 import { isObject } from '../platform/json-text.ts'
 import { linesOf } from '../platform/lines.ts'
-import { errorMessage, idOf, type Members, type RequestId, RPC_CODES, RpcError } from './json-rpc.ts'
-import { META } from './revisions.ts'
-import { BRIDGED } from './transport-headers.ts'
+import {
+  errorMessage,
+  idOf,
+  type Members,
+  type RequestId,
+  RPC_CODES,
+  RpcError,
+  resultMessage,
+} from './json-rpc.ts'
+import { levelsFrom } from './log-notifications.ts'
+import { META, MODERN_REVISIONS } from './revisions.ts'
+import {
+  type AskedQuestions,
+  askableCapabilities,
+  GrowingProgress,
+  questionsIn,
+  SessionQuestions,
+  withAnswers,
+} from './session-questions.ts'
+import { bridgeHeaders, type ClientSession } from './transport-headers.ts'
 
 /*
  * MCP over standard input and output, for clients that start their servers: a message per line. Each is passed to the endpoint of
@@ -46,90 +63,174 @@ class Bridge {
   readonly #write: (line: string) => void
   readonly #agent = new Agent({ keepAlive: true, timeout: 5_000, maxSockets: MAX_CONNECTIONS })
   /** Requests without an answer, by the id of the client. */
-  readonly #open = new Map<RequestId, ClientRequest>()
+  readonly #open = new Map<RequestId, AbortController>()
   readonly #ended = new Set<Promise<void>>()
   /** Requests that are answered for as long as the client wants. */
-  readonly #streams = new Set<ClientRequest>()
-  /** Requests that get no answer any more. */
-  readonly #cancelled = new WeakSet<ClientRequest>()
+  readonly #streams = new Set<AbortController>()
+  readonly #questions: SessionQuestions
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
+  #session: ClientSession = { capabilities: {} }
 
   constructor(target: BridgeTarget, write: (line: string) => void) {
     this.#target = target
     this.#write = write
+    this.#questions = new SessionQuestions(write)
   }
 
   take(line: string): void {
     const message = parse(line)
     if (isObject(message) && message.method === 'notifications/cancelled') {
       const { requestId } = isObject(message.params) ? message.params : {}
-      this.#cancel(this.#open.get(requestId as RequestId))
+      this.#open.get(requestId as RequestId)?.abort()
       return
     }
-    const ended = this.#send(line, message).finally(() => this.#ended.delete(ended))
+    if (this.#questions.take(message, line) || this.#setLevel(message)) return
+    this.#run(this.#answer(line, message))
+  }
+
+  #run(work: Promise<void>): void {
+    const ended = work.finally(() => this.#ended.delete(ended))
     this.#ended.add(ended)
   }
 
   async over(): Promise<void> {
-    for (const sent of this.#streams) this.#cancel(sent)
+    this.#questions.close()
+    for (const stream of this.#streams) stream.abort()
     await Promise.all(this.#ended)
     this.#agent.destroy()
   }
 
-  #cancel(sent: ClientRequest | undefined): void {
-    if (!sent) return
-    this.#cancelled.add(sent)
-    sent.destroy()
+  /** @returns false if the message is another one. */
+  #setLevel(message: unknown): boolean {
+    const id = idOf(message)
+    if (this.#revision === undefined || id === undefined || !isObject(message)) return false
+    if (message.method !== 'logging/setLevel') return false
+    const { level } = isObject(message.params) ? message.params : {}
+    try {
+      levelsFrom(String(level))
+      this.#session = { ...this.#session, logLevel: String(level) }
+      this.#write(resultMessage(id, '{}'))
+    } catch (error) {
+      this.#write(failureOf(error, id, message))
+    }
+    return true
   }
 
-  async #send(line: string, message: unknown): Promise<void> {
+  /** A request that is cancelled has no answer. */
+  async #answer(line: string, message: unknown): Promise<void> {
     const id = idOf(message)
-    const sent = this.#post(line, message)
-    if (id !== undefined) this.#open.set(id, sent)
+    const cancelled = new AbortController()
+    if (id !== undefined) this.#open.set(id, cancelled)
+    const isStream = isObject(message) && message.method === 'subscriptions/listen'
+    if (isStream) this.#streams.add(cancelled)
     try {
-      const response = await responseTo(sent)
-      const isRefused = response.statusCode !== 200 && id !== undefined
-      for await (const each of messagesOf(response))
-        this.#answer(isRefused ? withId(each, id) : each, message)
+      const progress = new GrowingProgress()
+      let asked = await this.#send({ line, message, id, cancelled, progress })
+      while (asked) {
+        const answers = await this.#questions.ask(asked, cancelled.signal)
+        const again = withAnswers(line, answers, asked)
+        asked = await this.#send({ line: again, message, id, cancelled, progress })
+      }
     } catch (error) {
-      if (id !== undefined && !this.#cancelled.has(sent)) this.#write(errorMessage(id, lost(error)))
+      if (id !== undefined && !cancelled.signal.aborted) this.#write(failureOf(error, id, message))
     } finally {
-      if (id !== undefined && this.#open.get(id) === sent) this.#open.delete(id)
+      this.#streams.delete(cancelled)
+      if (id !== undefined && this.#open.get(id) === cancelled) this.#open.delete(id)
     }
   }
 
+  /** Sends a message to the endpoint, and its answers to the client. @returns what the client has to be asked first. */
+  async #send({ line, message, id, cancelled, progress }: Sent): Promise<AskedQuestions | undefined> {
+    const response = await this.#post(line, message, cancelled.signal)
+    const isRefused = response.statusCode !== 200 && id !== undefined
+    for await (const each of messagesOf(response)) {
+      if (this.#revision !== undefined && !isComplete(message)) {
+        const questions = questionsIn(each)
+        if (questions) return questions
+        if (!progress.grows(each)) continue
+      }
+      this.#pass(isRefused ? withId(each, id) : each, message)
+    }
+    return undefined
+  }
+
   /** Which revision a client speaks that began with `initialize`, is known from the answer. */
-  #answer(text: string, message: unknown): void {
+  #pass(text: string, message: unknown): void {
     if (isObject(message) && message.method === 'initialize') {
       const answer = parse(text)
       const { result } = isObject(answer) ? answer : {}
-      if (isObject(result) && typeof result.protocolVersion === 'string')
+      if (isObject(result) && typeof result.protocolVersion === 'string') {
+        const params = isObject(message.params) ? message.params : {}
+        this.#session = { capabilities: askableCapabilities(params) }
+        if (this.#revision === undefined) this.#run(this.#listen())
         this.#revision = result.protocolVersion
+      }
     }
     this.#write(text)
   }
 
-  #post(line: string, message: unknown): ClientRequest {
+  /** Passes on that lists have changed, to a client whose revision has no request for it. */
+  async #listen(): Promise<void> {
+    const ended = new AbortController()
+    this.#streams.add(ended)
+    try {
+      const response = await this.#post(LISTEN, JSON.parse(LISTEN), ended.signal)
+      if (response.statusCode !== 200) return
+      for await (const each of messagesOf(response)) {
+        const { method } = JSON.parse(each)
+        if (CHANGES.includes(method)) this.#write(JSON.stringify({ jsonrpc: '2.0', method }))
+      }
+    } catch {
+      // The client or the server has ended, or the lists do not change.
+    } finally {
+      this.#streams.delete(ended)
+    }
+  }
+
+  #post(line: string, message: unknown, signal: AbortSignal): Promise<IncomingMessage> {
     const { socketPath, path } = this.#target
     const body = Buffer.from(line)
-    const revision = isComplete(message) ? undefined : this.#revision
+    const session = isComplete(message) ? undefined : this.#session
+    const revision = session && this.#revision
     const headers = {
-      ...BRIDGED,
+      ...bridgeHeaders(session),
       host: 'localhost',
       'content-type': 'application/json',
       'content-length': body.length,
       accept: 'application/json, text/event-stream',
       ...(revision !== undefined && { 'mcp-protocol-version': revision }),
     }
-    const sent = request({ socketPath, path, method: 'POST', headers, agent: this.#agent })
-    if (isObject(message) && message.method === 'subscriptions/listen') {
-      this.#streams.add(sent)
-      sent.once('close', () => this.#streams.delete(sent))
-    }
+    const sent = request({ socketPath, path, method: 'POST', headers, agent: this.#agent, signal })
     sent.end(body)
-    return sent
+    return responseTo(sent)
   }
+}
+
+/** The request for changes of all lists. */
+const LISTEN = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 'changes',
+  method: 'subscriptions/listen',
+  params: {
+    notifications: { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true },
+    _meta: { [META.protocolVersion]: MODERN_REVISIONS[0], [META.clientCapabilities]: {} },
+  },
+})
+
+const CHANGES: readonly unknown[] = [
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+]
+
+/** A message of the client on its way. */
+interface Sent {
+  readonly line: string
+  readonly message: unknown
+  readonly id: RequestId | undefined
+  readonly cancelled: AbortController
+  readonly progress: GrowingProgress
 }
 
 function responseTo(sent: ClientRequest): Promise<IncomingMessage> {
@@ -168,6 +269,14 @@ function parse(text: string): unknown {
   } catch {
     return undefined // the endpoint answers with the error
   }
+}
+
+/** A client that refuses a question of a tool has a reason, which is one for the model. */
+function failureOf(error: unknown, id: RequestId, message: unknown): string {
+  if (!(error instanceof RpcError)) return errorMessage(id, lost(error))
+  if (!isObject(message) || message.method !== 'tools/call') return errorMessage(id, error)
+  const content = [{ type: 'text', text: error.message }]
+  return resultMessage(id, JSON.stringify({ content, isError: true }))
 }
 
 function lost(error: unknown): RpcError {

@@ -6,10 +6,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport as OldStdioTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport as OldHttpTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { CLI, start } from '../support/cli-process.ts'
 import { file, guestBytes } from '../support/guest.ts'
-import { hyperGuest } from '../support/hyper-guest.ts'
+import { cannedGuest, hyperGuest } from '../support/hyper-guest.ts'
 import { pluginFile } from '../support/pdk.ts'
 
 /* The official clients of JavaScript, of both eras, over both transports. */
@@ -141,6 +142,78 @@ describe('version 1 of the client', () => {
     await client.connect(new OldStdioTransport(params))
     onTestFinished(() => client.close())
     await useTools(client)
+  })
+})
+
+/** A tool that asks its client before it does something. */
+const ASKING = {
+  mcp: {},
+  plugins: {
+    erase: {
+      source: file(
+        'erase.wasm',
+        guestBytes(
+          cannedGuest({
+            erase: [
+              {
+                when: '',
+                output: JSON.stringify({
+                  message: 'Sure?',
+                  requestedSchema: { type: 'object', properties: { sure: { type: 'boolean' } } },
+                }),
+                ask: ['create_elicitation'],
+              },
+            ],
+          }),
+        ),
+      ),
+    },
+  },
+}
+
+describe('clients of 2025 over standard input and output are asked, and see a changed list', () => {
+  const answer = { action: 'accept' as const, content: { sure: true } }
+  const result = { content: [{ type: 'text', text: JSON.stringify(answer) }] }
+  const capabilities = { elicitation: {} }
+  const call = { name: 'erase', arguments: { input: 'x' } }
+
+  function paramsFor() {
+    const cwd = folderWith(ASKING)
+    return { cwd, params: { command: process.execPath, args: [CLI, 'mcp'], cwd, stderr: 'ignore' as const } }
+  }
+
+  test('version 1', async () => {
+    const { cwd, params } = paramsFor()
+    const client = new OldClient(INFO, { capabilities })
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+      expect(params).toMatchObject({ message: 'Sure?' })
+      return answer
+    })
+    const changed = new Promise<void>((resolve) =>
+      client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve()),
+    )
+    const transport = new OldStdioTransport(params)
+    await client.connect(transport)
+    onTestFinished(() => client.close())
+    expect(await client.callTool(call)).toMatchObject(result)
+    const { hello } = CONFIG.plugins
+    writeFileSync(
+      join(cwd, 'wasm-serve.json'),
+      JSON.stringify({ ...ASKING, plugins: { ...ASKING.plugins, hello } }),
+    )
+    process.kill(Number(transport.pid), 'SIGHUP')
+    await changed
+    expect(await namesOf(client)).toEqual(['erase', 'hello'])
+  })
+
+  test('version 2', async () => {
+    const { params } = paramsFor()
+    const client = new Client(INFO, { capabilities, versionNegotiation: { mode: 'legacy' } })
+    client.setRequestHandler('elicitation/create', () => answer)
+    await client.connect(new StdioClientTransport(params))
+    onTestFinished(() => client.close())
+    expect(client.getNegotiatedProtocolVersion()).toBe('2025-11-25')
+    expect(await client.callTool(call)).toMatchObject(result)
   })
 })
 

@@ -101,7 +101,7 @@ function textAt(context: CallContext, at: bigint | undefined): string {
 }
 
 function refuse(name: string, context: CallContext): never {
-  const message = `${name} has no answer: questions are valid JSON of at most ${MAX_MESSAGE} characters, in calls of clients of revision 2026-07-28`
+  const message = `${name} has no answer: questions are valid JSON of at most ${MAX_MESSAGE} characters, in calls of clients of revision 2026-07-28, or over standard input and output`
   context.setError(message)
   throw new Error(message)
 }

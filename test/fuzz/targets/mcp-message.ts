@@ -62,6 +62,8 @@ export const target: FuzzTarget = {
         text: message.text,
         caller,
         questions: undefined,
+        hasSession: false,
+        wantsLevel: undefined,
         grant,
         notify: () => undefined,
       }

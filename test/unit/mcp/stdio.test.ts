@@ -6,13 +6,15 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../../src/index.ts'
 import { bridgeStdio } from '../../../src/mcp/stdio.ts'
 import { linesOf } from '../../../src/platform/lines.ts'
-import { guest } from '../../support/guest.ts'
+import { guest, guestBytes } from '../../support/guest.ts'
+import { cannedGuest, hyperGuest } from '../../support/hyper-guest.ts'
 import { MODERN } from '../../support/mcp.ts'
 
 interface Written {
   readonly id?: unknown
   readonly method?: string
-  readonly result?: { readonly content?: unknown; readonly tools?: unknown }
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly result?: Readonly<Record<string, unknown>>
   readonly error?: { readonly code: number }
 }
 
@@ -161,4 +163,114 @@ test('a stream of changes ends when the client has closed its side', async () =>
   send({ jsonrpc: '2.0', id: 1, method: 'ping' }) // the id is in use, which a client should not do
   expect(await next()).toMatchObject({ id: 1, result: {} })
   await end()
+})
+
+/** A client of 2025 with a tool that asks twice, and reports its progress before. */
+async function askedBridge(capabilities: object) {
+  const progress = JSON.stringify({ progressToken: 0, progress: 1 })
+  const asking = {
+    when: '',
+    output: '{"message":"Sure?"}',
+    tell: [['notify_progress', progress] as const],
+    ask: ['create_elicitation', 'create_message'],
+  }
+  const plugin = guestBytes(cannedGuest({ erase: [asking] }))
+  const user = await bridge([{ url: '/erase', plugin }])
+  const params = { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'test', version: '1' } }
+  user.send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  expect(await user.next()).toMatchObject({ id: 0, result: { protocolVersion: '2025-11-25' } })
+  user.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  return {
+    ...user,
+    erase: (id: unknown) => {
+      const params = { name: 'erase', arguments: { input: 'x' }, _meta: { progressToken: 7 } }
+      user.send({ jsonrpc: '2.0', id, method: 'tools/call', params })
+    },
+  }
+}
+
+const ASKABLE = { elicitation: {}, sampling: {} }
+
+test('a tool asks a client of 2025, which has a session, by requests', async () => {
+  const { erase, send, write, next } = await askedBridge(ASKABLE)
+  erase(1)
+  expect(await next()).toMatchObject({ method: 'notifications/progress', params: { progressToken: 7 } })
+  const first = await next()
+  expect(first).toMatchObject({ method: 'elicitation/create', params: { message: 'Sure?' } })
+  erase(2) // the question of another call is another one
+  expect(await next()).toMatchObject({ method: 'notifications/progress' })
+  const other = await next()
+  expect(other).toMatchObject({ method: 'elicitation/create' })
+  expect(other.id).not.toBe(first.id)
+  write(
+    `{"jsonrpc":"2.0","id":${JSON.stringify(first.id)},"result":{"action":"accept", "n":9007199254740993}}\n`,
+  )
+  const second = await next()
+  expect(second).toMatchObject({ method: 'sampling/createMessage', params: { action: 'accept' } })
+  write(`{"jsonrpc":"2.0","id":${JSON.stringify(second.id)},"result":{"id":9007199254740993}}\n`)
+  expect(await next()).toMatchObject({ id: 1, result: { content: [{ text: '{"id":9007199254740993}' }] } })
+  send({ jsonrpc: '2.0', id: other.id, error: { code: -1, message: 'Nobody is here' } })
+  expect(await next()).toMatchObject({
+    id: 2,
+    result: { isError: true, content: [{ text: expect.stringContaining('Nobody is here') }] },
+  })
+})
+
+test('a client of 2025 is not asked for what it does not declare', async () => {
+  const { erase, next } = await askedBridge({ elicitation: { url: {} } })
+  erase(1)
+  expect(await next()).toMatchObject({ method: 'notifications/progress' })
+  expect(await next()).toMatchObject({ id: 1, error: { code: -32_021 } })
+})
+
+test('a question of a request that is cancelled is cancelled, too', async () => {
+  const { erase, send, next } = await askedBridge(ASKABLE)
+  erase(1)
+  expect(await next()).toMatchObject({ method: 'notifications/progress' })
+  const { id } = await next()
+  send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
+  expect(await next()).toMatchObject({ method: 'notifications/cancelled', params: { requestId: id } })
+  send({ jsonrpc: '2.0', id, result: { action: 'accept' } }) // too late
+  send({ jsonrpc: '2.0', id: 3, method: 'ping' })
+  expect(await next()).toMatchObject({ id: 3, result: {} })
+})
+
+test('a client that closes its side does not leave questions behind', async () => {
+  const { erase, next, end } = await askedBridge(ASKABLE)
+  erase(1)
+  expect(await next()).toMatchObject({ method: 'notifications/progress' })
+  expect(await next()).toMatchObject({ method: 'elicitation/create' })
+  await end()
+  expect(await next()).toMatchObject({ method: 'notifications/cancelled' })
+  expect(await next()).toMatchObject({ id: 1, result: { isError: true } })
+})
+
+test('a client of 2025 sees changed lists, and the log from the level that it sets', async () => {
+  const plugin = guestBytes(hyperGuest())
+  const { send, next } = await bridge([{ url: '/h', plugin, contract: 'hyper-mcp' }])
+  const params = {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  }
+  send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  const listChanged = true
+  expect(await next()).toMatchObject({
+    result: { capabilities: { tools: { listChanged }, prompts: { listChanged }, logging: {} } },
+  })
+  const use = (id: number, name: string) =>
+    send({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: {} } })
+  use(1, 'test_trigger_tool_change')
+  const both = [await next(), await next()]
+  expect(both).toContainEqual({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' })
+  expect(both).toContainEqual(expect.objectContaining({ id: 1 }))
+  use(2, 'test_logging_tool')
+  expect(await next()).toMatchObject({ id: 2, result: {} })
+  send({ jsonrpc: '2.0', id: 3, method: 'logging/setLevel', params: { level: 'loud' } })
+  expect(await next()).toMatchObject({ id: 3, error: { code: -32_602 } })
+  send({ jsonrpc: '2.0', id: 4, method: 'logging/setLevel', params: { level: 'info' } })
+  expect(await next()).toMatchObject({ id: 4, result: {} })
+  use(5, 'test_logging_tool')
+  expect(await next()).toMatchObject({ method: 'notifications/message', params: { level: 'warning' } })
+  expect(await next()).toMatchObject({ id: 5 })
 })
