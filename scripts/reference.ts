@@ -14,6 +14,7 @@ import { loadSchema, routeSchema, serverSchema } from '../src/options/options-sc
 import type { OptionFacts } from '../src/options/schema/facts.ts'
 import { PROCESS_STATE } from '../src/platform/process-state.ts'
 import { renderRooms } from './rooms.ts'
+import { withTables } from './tables.ts'
 
 /* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
 
@@ -55,14 +56,6 @@ export function renderModuleLimits(page: string): string {
     '\n',
   )
   return withTables(page, { 'module-limits': `${table}\n` })
-}
-
-function withTables(page: string, tables: Readonly<Record<string, string>>): string {
-  return Object.entries(tables).reduce(
-    (text, [name, lines]) =>
-      text.replace(new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`), `$1${lines}$2`),
-    page,
-  )
 }
 
 const GENERATED = '<!-- Written by `npm run reference`. -->'

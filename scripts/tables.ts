@@ -1,0 +1,8 @@
+/** A page with what is generated between two comments, `<!-- name -->` and `<!-- /name -->`, by the names. */
+export function withTables(page: string, tables: Readonly<Record<string, string>>): string {
+  return Object.entries(tables).reduce(
+    (text, [name, lines]) =>
+      text.replace(new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`), `$1${lines}$2`),
+    page,
+  )
+}
