@@ -35,7 +35,7 @@ const LOSS_PROCESSES = 4
 const LOSS_STALL_MS = 500
 
 /** The effect of a looping guest on the requests of others. */
-export interface LossMeasurement {
+interface LossMeasurement {
   readonly processes: number
   readonly stallMs: number
   readonly requests: number

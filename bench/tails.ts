@@ -29,7 +29,7 @@ const RATE_FACTOR = 4
 const LIMIT = 1.25
 
 /** One server under one load, in one round. */
-export interface TailRun {
+interface TailRun {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly p999Ms: number

@@ -18,7 +18,7 @@ export interface WorkloadMeasurement {
   readonly instances: number
 }
 
-export interface MemorySample {
+interface MemorySample {
   readonly calls: number
   readonly mostBytes: number
 }

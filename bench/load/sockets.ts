@@ -22,7 +22,7 @@ export interface SocketLoad {
   isRight(body: string, answer: string): boolean
 }
 
-export interface SocketRequest {
+interface SocketRequest {
   /** Below the origin. */
   readonly path: string
   readonly body: string

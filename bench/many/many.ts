@@ -43,7 +43,7 @@ export interface Put {
   readonly longestMs: number
 }
 
-export interface FirstCalls {
+interface FirstCalls {
   readonly times: readonly number[]
   readonly besideP99Ms: number
 }

@@ -4,7 +4,7 @@ import { AnswerProblem, notJson } from './http-answer.ts'
 import { type JsonLimits, type JsonSpan, scan } from './json-scan.ts'
 
 /** The kinds of values, distinguished by their first byte. */
-export type JsonKind = 'null' | 'array' | 'object' | 'other'
+type JsonKind = 'null' | 'array' | 'object' | 'other'
 
 /**
  * An output in JSON (RFC 8259).

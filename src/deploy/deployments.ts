@@ -106,7 +106,7 @@ export interface Deployments {
 }
 
 /** A change that is ready to go live. */
-export interface Prepared extends PreparedRoutes {
+interface Prepared extends PreparedRoutes {
   /**
    * Persists the change and makes it live. The old deployment ends after its last request.
    *
@@ -154,7 +154,7 @@ export interface Attempt {
 }
 
 /** A reload that has failed. */
-export interface Behind {
+interface Behind {
   /** The first failure since the configuration was served as it was read, as ISO 8601. */
   readonly since: string
   /** The trigger of the last attempt. */

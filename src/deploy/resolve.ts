@@ -53,7 +53,7 @@ export interface Resolved {
 }
 
 /** A route with its loaded plug-in. */
-export interface ResolvedTarget {
+interface ResolvedTarget {
   readonly target: RouteTarget
   readonly plugin: Plugin
   /**

@@ -46,7 +46,7 @@ export interface ExtismPlugin {
 }
 
 /** Arguments of `new Worker()` of `node:worker_threads`. */
-export interface NodeWorkerArgs {
+interface NodeWorkerArgs {
   name?: string
   execArgv?: string[]
   argv?: string[]
@@ -61,7 +61,7 @@ export interface NodeWorkerArgs {
 }
 
 /** Host functions by namespace and name. */
-export interface GuestFunctions {
+interface GuestFunctions {
   [namespace: string]: { [name: string]: (callContext: GuestContext, ...args: Anything[]) => Anything }
 }
 

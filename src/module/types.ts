@@ -3,7 +3,7 @@ import type { ByteReader } from './bytes.ts'
 import type { FigureCounter, ProcessTypes } from './limits.ts'
 
 /** Categories of value types for the limits. */
-export type ReferenceKind = 'plain' | 'exception' | 'collected'
+type ReferenceKind = 'plain' | 'exception' | 'collected'
 
 export interface ValueType {
   /** The type name in JavaScript; `ref` for references without a name there. */

@@ -292,7 +292,7 @@ export class RouteMeter implements MeterView {
 }
 
 /** The result of a guest's HTTP request: the class of its response's status, or a failure. */
-export const OUTBOUND_RESULTS = [
+const OUTBOUND_RESULTS = [
   ...(['1xx', '2xx', '3xx', '4xx', '5xx'] as const),
   ...(['invalid', 'refused', 'timeout', 'too_large', 'failed'] as const),
 ] as const

@@ -47,7 +47,7 @@ export interface Config {
 }
 
 /** Options of one origin, by scope. */
-export type ConfigLayer = Readonly<Record<Flag['scope'], ConfigMap>>
+type ConfigLayer = Readonly<Record<Flag['scope'], ConfigMap>>
 
 type Options = Record<string, unknown>
 type Scopes = Record<Flag['scope'], Options>

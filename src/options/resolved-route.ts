@@ -37,7 +37,7 @@ export interface ResolvedRoute
 export type InstanceOptions = Omit<ResolvedRoute, AnswerOption>
 
 /** How long a guest of a route may run. */
-export interface Deadline {
+interface Deadline {
   /** undefined: no limit. */
   readonly ms: number | undefined
   /** The origin of the limit. undefined: no option, only the default of routes with threads. */

@@ -23,7 +23,7 @@ import { discardRest } from './unread-body.ts'
  * Node.js 20 to 26. No upstream issue is known. Remove it when the guard's ratio "time of a tick after V8 has
  * collected" is 1 on all supported versions (`npm run bench -- guard`).
  */
-export const keptTicks: object[] = []
+const keptTicks: object[] = []
 
 process.nextTick(() => keptTicks.push(executionAsyncResource()))
 

@@ -24,7 +24,7 @@ export interface LoadRequest {
 }
 
 /** Files to read. */
-export interface ScanRequest {
+interface ScanRequest {
   readonly paths: readonly string[]
   readonly job: ScanJob
 }
@@ -39,7 +39,7 @@ type LoadAnswer =
   | { readonly failure: CallFailure }
 
 /** Facts are packed: receiving an object per export would block the event loop for half a second. */
-export type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts }
+type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts }
 
 /** Messages of a thread: the types that it is about to compile, for which it awaits admission; or the final answer. */
 export type FromLoadThread = { readonly types: ProcessTypes } | LoadAnswer

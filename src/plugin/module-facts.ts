@@ -22,7 +22,7 @@ export interface MemoryFacts {
   readonly cap: number
 }
 
-export interface CustomSectionFacts {
+interface CustomSectionFacts {
   readonly name: string
   /** The `producers` section, unless it is large. */
   readonly content?: Uint8Array

@@ -106,7 +106,7 @@ export interface LinkedModule
   readonly merge?: MergeResult | undefined
 }
 
-export interface CompiledLink extends LinkedModule {
+interface CompiledLink extends LinkedModule {
   readonly module: WebAssembly.Module
 }
 

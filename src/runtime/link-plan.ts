@@ -72,7 +72,7 @@ export interface ModuleExport {
 }
 
 /** A function of a linked command, with the name of the import: each call is a separate run. */
-export interface CommandExport {
+interface CommandExport {
   readonly command: string
 }
 

@@ -7,7 +7,7 @@ import { below, choose, mutate } from './mutate.ts'
 import type { FuzzTarget, Random } from './target.ts'
 
 /** What a plain reading of an answer finds, by `JSON.parse`. */
-export interface PlainAnswer {
+interface PlainAnswer {
   readonly status: unknown
   /** What the body has to be; undefined if this does not foretell it. */
   readonly body: Uint8Array | undefined

@@ -3,7 +3,7 @@ import { below, mutate } from './mutate.ts'
 import type { FuzzTarget } from './target.ts'
 
 /** A target did not keep its promise. */
-export class FuzzFailure extends Error {
+class FuzzFailure extends Error {
   readonly input: Uint8Array
 
   constructor(target: string, input: Uint8Array, cause: unknown) {

@@ -14,7 +14,7 @@ export function temporaryFolder(): string {
 }
 
 /** An answer of the admin API. */
-export interface ApiAnswer {
+interface ApiAnswer {
   readonly status: number
   readonly headers: Headers
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields that they know

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Descriptor, Registry } from '../../src/plugin/oci/registry.ts'
 
 /** The digest of bytes as registries write it. */
-export function digestOf(bytes: Uint8Array): string {
+function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 }
 

@@ -29,7 +29,7 @@ const FOLDER = join(
 const STORAGE = ['--root', join(FOLDER, 'storage'), '--runroot', join(FOLDER, 'run')]
 
 /** Restrictions that the image is made for. */
-export const RESTRICTIONS = [
+const RESTRICTIONS = [
   ...['--read-only', '--read-only-tmpfs=false', '--cap-drop=ALL', '--security-opt=no-new-privileges'],
   ...['--memory=256m', '--memory-swap=256m'],
 ]

@@ -14,10 +14,10 @@ import { buildProgram, PROGRAMS } from './registry-programs.ts'
 const runFile = promisify(execFile)
 
 /** Programs that talk to the API server. */
-export type ClientProgram = 'kubectl' | 'helm' | 'helm4'
+type ClientProgram = 'kubectl' | 'helm' | 'helm4'
 
 /** The result of a command. */
-export interface CommandRun {
+interface CommandRun {
   readonly ok: boolean
   /** Both outputs. */
   readonly text: string
@@ -28,7 +28,7 @@ export interface CommandRun {
 export type ApiObject = any
 
 /** The answer of the API server. */
-export interface ApiAnswer {
+interface ApiAnswer {
   readonly status: number
   readonly body: ApiObject
 }
@@ -213,7 +213,7 @@ class LoopbackControlPlane implements ControlPlane {
 }
 
 /** A port of loopback that was free a moment ago. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()

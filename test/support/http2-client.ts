@@ -59,7 +59,7 @@ export async function ask(
 }
 
 /** A ping, whose answer says that all before it has arrived. */
-export const PING = frame(6, 0, 0, Buffer.alloc(8))
+const PING = frame(6, 0, 0, Buffer.alloc(8))
 
 /** The head of a `PING`'s answer, with all that is fixed of it. */
 export const PONG = Buffer.of(0, 0, 8, 6, 1)

@@ -17,7 +17,7 @@ export const RST_STREAM = 3
 export const SETTINGS = 4
 export const PING = 6
 export const GOAWAY = 7
-export const WINDOW_UPDATE = 8
+const WINDOW_UPDATE = 8
 
 /** Of DATA and HEADERS. */
 export const END_STREAM = 1

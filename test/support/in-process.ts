@@ -32,7 +32,7 @@ export function openChannels(): readonly [LocalChannel, LocalChannel] {
 }
 
 /** A serving process that runs in this one. */
-export interface InProcess extends ServingProcess {
+interface InProcess extends ServingProcess {
   /** What it serves, once it is ready. */
   readonly local: Promise<LocalReplica>
   /** Ends it as a signal or an exit does. */

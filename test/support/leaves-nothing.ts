@@ -43,7 +43,7 @@ const WARM_UP = 1
 const END_MS = 60_000
 
 /** What many rounds have left, a line each. What grows less than every second round is not left by them. */
-export async function leftAfter(
+async function leftAfter(
   round: Round,
   count = 20,
   sizes: () => Readonly<Record<string, number>> = () => ({}),

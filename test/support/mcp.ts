@@ -5,7 +5,7 @@ import { type CreateServerOptions, createServer, type RouteOptions } from '../..
 export const MODERN = '2026-07-28'
 
 /** A message of the server. A test compares what it expects of it. */
-export interface Body {
+interface Body {
   readonly id: string | number | null
   readonly result: Result
   readonly error: {

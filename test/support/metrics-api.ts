@@ -4,7 +4,7 @@ import { selfSigned } from './certificate.ts'
 import type { ControlPlane } from './control-plane.ts'
 
 /** The metrics of all pods, which a test sets. */
-export interface PodMetrics {
+interface PodMetrics {
   /** CPU of the container, in thousandths of a core. */
   cpu: number
   /** Custom metrics by name, as quantities. */

@@ -14,14 +14,14 @@ import { onTestFinished } from 'vitest'
 import type { Certificate } from './certificate.ts'
 
 /** A request that the registry received. */
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
 }
 
 /** The required authorization. The token server is the registry itself, at `/token`. */
-export type RegistryAuth =
+type RegistryAuth =
   | { readonly scheme: 'basic'; readonly username: string; readonly password: string }
   | {
       readonly scheme: 'bearer'
@@ -57,13 +57,13 @@ export interface StoredDescriptor {
 }
 
 /** A part of a manifest. */
-export interface Content {
+interface Content {
   readonly mediaType: string
   readonly bytes: Uint8Array | string
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-export interface ArtifactContent {
+interface ArtifactContent {
   /** Default: the empty config of OCI. */
   readonly config?: Content
   readonly layers: readonly Content[]

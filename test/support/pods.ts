@@ -30,10 +30,10 @@ export interface Pod {
   remove(): void
 }
 
-export type ProbeKind = 'startupProbe' | 'readinessProbe' | 'livenessProbe'
+type ProbeKind = 'startupProbe' | 'readinessProbe' | 'livenessProbe'
 
 /** A probe of Kubernetes, as far as it is used here. */
-export interface Probe {
+interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string }
   readonly periodSeconds: number
   readonly timeoutSeconds: number

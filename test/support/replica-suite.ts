@@ -16,7 +16,7 @@ import { guest } from './guest.ts'
 import { planGiven } from './in-process.ts'
 
 /** A replica, and the one of this process that serves for it. */
-export interface ReplicaFixture {
+interface ReplicaFixture {
   readonly replica: Replica
   readonly local: LocalReplica
   /** Default: the test closes the local one. */

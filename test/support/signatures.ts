@@ -103,7 +103,7 @@ function generate(type: 'p256' | 'p384' | 'ed25519' | 'rsa'): KeyPairKeyObjectRe
   return generateKeyPairSync('ec', { namedCurve: type === 'p256' ? 'prime256v1' : 'secp384r1' })
 }
 
-export const STATEMENT_TYPE = 'application/vnd.in-toto+json'
+const STATEMENT_TYPE = 'application/vnd.in-toto+json'
 
 /** The fields of a statement that is a signature of the artifact. */
 export const SIGNATURE_STATEMENT = {
@@ -131,7 +131,7 @@ export function signStatement(
 }
 
 /** SHA-256 with its prefix. */
-export function digestOf(bytes: Uint8Array | string): string {
+function digestOf(bytes: Uint8Array | string): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 }
 

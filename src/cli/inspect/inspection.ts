@@ -55,7 +55,7 @@ interface ModuleSummary {
   readonly kernel: Plugin['merge']
 }
 
-export interface Need {
+interface Need {
   readonly flag: string
   readonly why: string
 }

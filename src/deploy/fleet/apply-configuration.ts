@@ -20,7 +20,7 @@ import type { FleetSettings } from './settings.ts'
 import { parseShared, type SharedConfiguration } from './shared-configuration.ts'
 
 /** A configuration from files, with the edits of a fleet. */
-export interface ConfiguredState {
+interface ConfiguredState {
   readonly desired: Pick<DesiredState, 'configuration' | 'edits' | 'warnings'>
   /** Modules, by digest, that the store may not have. */
   readonly modules: ReadonlyMap<string, ModuleBytes>

@@ -25,7 +25,7 @@ export interface ProcessNeeds {
 }
 
 /** The layers of the sandbox, and whether they are available on this machine. */
-export interface SandboxReport {
+interface SandboxReport {
   readonly permissionModel: boolean
   readonly networkNamespace: boolean
   /** Namespaces of interprocess communication and of host names. */

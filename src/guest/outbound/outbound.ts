@@ -34,7 +34,7 @@ export interface OutboundOptions {
 }
 
 /** Replaces the network of this machine in tests. */
-export interface Network {
+interface Network {
   readonly resolve: Resolve
   /** Certificates to trust instead of Node's. */
   readonly ca?: string

@@ -33,7 +33,7 @@ export type KvOperation = keyof KvOperations
 /** A result or a failure, as plain data: errors lose their class between threads. */
 export type KvReply<Answer> = { readonly answer: Answer } | KvFailure
 
-export interface KvFailure {
+interface KvFailure {
   readonly problem: KvProblem
   /** Code and message of the error, for the log. */
   readonly message: string

@@ -16,7 +16,7 @@ export function readLimit(blockLimit: number): number {
 }
 
 /** The HTTP exchange of a call as its guest sees it. It lives on the main thread. */
-export interface StreamOperations {
+interface StreamOperations {
   /**
    * The next piece of the request's body.
    *
@@ -51,7 +51,7 @@ export interface StreamMessage {
 }
 
 /** The requests of a call to other servers as its guest sees them. They live on the main thread. */
-export interface RequestOperations {
+interface RequestOperations {
   /** @param request - JSON: see `parseGuestStreamRequest`. @returns its handle, a positive number. */
   httpOpen(request: Uint8Array): number
   /** Sends a piece of the body; no bytes end it. @returns false if the response has to be read before they are taken. */

@@ -40,7 +40,7 @@ export interface OptionFacts {
  * - `source`: which files are read. If their bytes are the same, instances stay.
  * - `process`: sockets, stores, threads and folders of the process. It needs a restart.
  */
-export type Reach = 'document' | 'answer' | 'place' | 'instance' | 'load' | 'source' | 'process'
+type Reach = 'document' | 'answer' | 'place' | 'instance' | 'load' | 'source' | 'process'
 
 /**
  * Repeatable flags, each of which adds an entry: `K=V`, `HOST[:GUEST]`, `[NAME=]SOURCE`, `K=NUMBER`, `PREFIX=KEY[,KEY]`,

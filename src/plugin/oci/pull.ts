@@ -25,7 +25,7 @@ import {
 import { openRegistry, type Registry, type RegistryOptions, type Transfer } from './registry.ts'
 
 /** When a plug-in is pulled, as for images of Kubernetes. */
-export type PullPolicy = 'IfNotPresent' | 'Always' | 'Never'
+type PullPolicy = 'IfNotPresent' | 'Always' | 'Never'
 
 /** How artifacts are pulled: the same for all of a configuration. */
 export interface PullSettings extends Pick<RegistryOptions, 'registries'> {

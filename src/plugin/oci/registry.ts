@@ -11,7 +11,7 @@ import { openRequests, type Requests } from './requests.ts'
 import type { HttpResponse } from './transport.ts'
 import { uploadBlob, uploadManifest } from './upload.ts'
 
-export type { Descriptor, FetchedManifest } from './content.ts'
+export type { Descriptor } from './content.ts'
 
 /** A client of OCI registries (distribution specification 1.1). */
 export interface Registry {

@@ -34,7 +34,7 @@ export interface RegistryRequest extends Access {
 }
 
 /** Reads a response that is no temporary failure. It must read or cancel its body. */
-export type ReadResponse<Result> = (response: HttpResponse, url: URL) => Promise<Result>
+type ReadResponse<Result> = (response: HttpResponse, url: URL) => Promise<Result>
 
 /** Sends requests to registries: authorizes them, follows redirects, and repeats them after temporary failures. */
 export interface Requests {

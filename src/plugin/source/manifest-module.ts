@@ -13,13 +13,13 @@ export interface ManifestModule {
   readonly from: ManifestFile | ManifestRequest | ManifestArtifact | ManifestBytes
 }
 
-export interface ManifestFile {
+interface ManifestFile {
   readonly kind: 'file'
   /** Absolute. */
   readonly path: string
 }
 
-export interface ManifestRequest {
+interface ManifestRequest {
   readonly kind: 'request'
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
@@ -28,12 +28,12 @@ export interface ManifestRequest {
 }
 
 /** The module of an artifact of a registry. */
-export interface ManifestArtifact {
+interface ManifestArtifact {
   readonly kind: 'artifact'
   readonly reference: OciReference
 }
 
-export interface ManifestBytes {
+interface ManifestBytes {
   readonly kind: 'bytes'
   readonly bytes: Uint8Array
 }

@@ -8,7 +8,7 @@ import { sha256InSlices } from './digest.ts'
 /** The bytes of a module, or the local file that has them. */
 export type ModuleBytes = Uint8Array | ModuleFile
 
-export interface ModuleFile {
+interface ModuleFile {
   readonly path: string
   /** SHA-256 of the bytes when they were first read, in hex. */
   readonly digest: string

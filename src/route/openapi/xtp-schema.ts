@@ -14,7 +14,7 @@ export interface XtpSchema {
   readonly schemas: ReadonlyMap<string, JsonSchema>
 }
 
-export interface XtpExport {
+interface XtpExport {
   readonly description: string | undefined
   readonly input: XtpValue | undefined
   readonly output: XtpValue | undefined

@@ -396,6 +396,6 @@ export async function attack(world: World, module: HostileModule): Promise<undef
   }
 }
 
-export function any<Item>(items: readonly Item[], random: Random): Item | undefined {
+function any<Item>(items: readonly Item[], random: Random): Item | undefined {
   return items[Math.floor(random() * items.length)]
 }

@@ -58,7 +58,7 @@ export function descriptorsOf(pid: number): string[] {
   }
 }
 
-export function threadsOf(pid: number): number {
+function threadsOf(pid: number): number {
   return Number(/^Threads:\s+(\d+)$/m.exec(read(`/proc/${pid}/status`) ?? '')?.[1] ?? 0)
 }
 

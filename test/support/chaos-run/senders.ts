@@ -25,7 +25,7 @@ export interface Sender {
 }
 
 /** A body, or its pieces as they come. */
-export type Body = string | AsyncIterable<string>
+type Body = string | AsyncIterable<string>
 
 /** The connection ended before the answer did. */
 export class LostError extends Error {

@@ -38,14 +38,14 @@ export interface AdminAnswer {
   readonly body: any
 }
 
-export interface LogLine {
+interface LogLine {
   readonly msg: string
   readonly pid?: number
   /** As `Date.now()`. */
   readonly at: number
 }
 
-export interface Config {
+interface Config {
   readonly routes: readonly object[]
   readonly [key: string]: unknown
 }

@@ -34,7 +34,7 @@ export const FAULT_KINDS = [
   'store emptied',
 ] as const
 
-export type FaultKind = (typeof FAULT_KINDS)[number]
+type FaultKind = (typeof FAULT_KINDS)[number]
 
 export interface FaultyOptions {
   readonly nodes: number

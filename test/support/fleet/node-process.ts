@@ -39,20 +39,20 @@ export interface NodeProcess {
   ask(method: string, path: string, options?: AskOptions): Promise<AdminAnswer>
 }
 
-export interface NodeEnding {
+interface NodeEnding {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly printed: string
 }
 
-export interface AskOptions {
+interface AskOptions {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   /** Default: 30 s. */
   readonly timeoutMs?: number
 }
 
-export interface AdminAnswer {
+interface AdminAnswer {
   readonly status: number
   readonly tag: string
   // biome-ignore lint/suspicious/noExplicitAny: tests read fields that they know
