@@ -22,7 +22,7 @@ test('a route has the services that its options offer and its guests import', as
   expect((await openServicesOf(plugin, { vars: 'shared' })).names).toEqual(['stream', 'vars', 'kv'])
   const asking = await linkedPlugin(GUEST.replace('"mine" (func)', '"list_roots" (func (result i64))'))
   expect((await openServicesOf(asking)).names).toEqual(['stream', 'kv', 'agent'])
-  expect((await openServicesOf(asking, { contract: 'http' })).names).toEqual(['stream', 'kv'])
+  expect((await openServicesOf(asking, { contract: 'simplism' })).names).toEqual(['stream', 'kv'])
   const none = { kv: { access: 'none', namespace: 'a' } } as const
   expect((await openServicesOf(plugin, none)).names).toEqual(['stream'])
   expect((await openServicesOf(await linkedPlugin('(module)'))).names).toEqual([])
