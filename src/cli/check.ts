@@ -1,6 +1,7 @@
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { listOf, openEach, openTogether, planServer } from '../deploy/plan.ts'
 import { CheckFailedError } from '../errors/errors.ts'
+import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
 import { printable, renderTable } from '../platform/text.ts'
 import { renderEngine } from './banner.ts'
@@ -16,7 +17,11 @@ export const checkCommand: Command = {
     const failed = (error: unknown) => failures.push(error)
     const plan = await planServer(commandConfiguration(config, host), failed)
     const routes = plan ? await openEach(plan, failed) : []
-    if (plan && failures.length === 0) await openTogether(plan)
+    if (plan && failures.length === 0)
+      await openTogether(
+        plan,
+        openLog('warn', { terminal: host.logTerminal, lines: host.logLines, secrets: host.secrets }),
+      )
     if (failures.length > 0) throw new CheckFailedError(listOf(failures))
     const rows = routes.map((route) => {
       const { methods, host: name = '', url, plugin, function: exported } = route

@@ -1,3 +1,4 @@
+import type { FastifyBaseLogger } from 'fastify'
 import { CheckFailedError } from '../errors/errors.ts'
 import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { openLog } from '../observe/log/log.ts'
@@ -7,7 +8,7 @@ import type { ConfigMap } from '../options/config-node.ts'
 import { optionsByError } from '../options/facts.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { createApp } from '../server/app.ts'
+import { createApp, lifeOf } from '../server/app.ts'
 import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
 import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
@@ -130,9 +131,17 @@ export async function openEach(
   return routes.flatMap((_, index) => opened.get(index) ?? [])
 }
 
-/** Opens all routes of a plan together, and closes them: some problems appear only then. */
-export async function openTogether({ options }: Pick<Plan, 'options'>): Promise<void> {
-  const { app } = await createApp(options, openLog('silent'))
+/**
+ * Opens all routes of a plan together, and closes them: some problems appear only then.
+ *
+ * @param log - Receives warnings about what does not prevent a start. Default: nobody looks for it.
+ */
+export async function openTogether(
+  { options }: Pick<Plan, 'options'>,
+  log?: FastifyBaseLogger,
+): Promise<void> {
+  const { app } = await createApp(options, log ?? openLog('silent'))
+  if (log) await lifeOf(app)?.review()
   await app.close()
 }
 

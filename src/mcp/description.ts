@@ -12,6 +12,8 @@ export interface ToolDescription {
   readonly name: string
   readonly title: string | undefined
   readonly description: string
+  /** Whether someone has written the description. */
+  readonly isDescribed: boolean
   readonly inputSchema: Members
   readonly outputSchema: Members | undefined
   readonly annotations: Members | undefined
@@ -56,14 +58,12 @@ export function describeTool(
       ? inputOfXtp(known.input, xtp)
       : TEXT_INPUT
   const output = known?.output
+  const given = tool.description ?? options.description ?? known?.description
   return {
     name,
     title: tool.title,
-    description:
-      tool.description ??
-      options.description ??
-      known?.description ??
-      `The function ${functionName} of the plug-in ${pluginName}.`,
+    description: given ?? `The function ${functionName} of the plug-in ${pluginName}.`,
+    isDescribed: given !== undefined,
     ...input,
     outputSchema: tool.outputSchema
       ? inCurrentDialect(tool.outputSchema)

@@ -1,3 +1,4 @@
+import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCaller } from '../route/callable-route.ts'
 import type { Exchange } from './exchange.ts'
 import type { Members } from './json-rpc.ts'
@@ -15,6 +16,9 @@ export interface GuestServer {
 
   /** The tools of the guest. None if it fails. */
   tools(exchange: Exchange): Promise<readonly Tool[]>
+
+  /** Asks the guest for its lists without a client, and warns of what cannot be used. @returns its tools. */
+  review(log: FastifyBaseLogger): Promise<readonly Tool[]>
 
   /** The entries of a list. None if the guest fails, or has no such list. */
   list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]>

@@ -11,12 +11,13 @@ import { inCurrentDialect } from './dialects.ts'
 import type { Exchange } from './exchange.ts'
 import { channelTo } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
-import { type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, parseJson, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { ChangingList, ListChanges } from './list-changes.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool } from './tool.ts'
+import type { ToolNotes } from './tool-notes.ts'
 import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
 
 /*
@@ -49,16 +50,20 @@ const MAX_ENTRIES = 1_000
  *
  * @param ttlMs - Time after which its lists are read again, in ms, unless the plug-in says that they have changed.
  * @param changes - Clients that wait for changed lists.
+ * @param notes - Receive warnings about entries that cannot be used.
  * @throws {@link ToolExportMissingError} if it has not the exports of one of the versions.
  */
 export function openHyperMcp(
   route: CallableRoute,
   ttlMs: number,
   changes: ListChanges | undefined,
+  notes: ToolNotes,
 ): GuestServer {
   const names = new Set(route.plugin.functions.map(({ name }) => name))
-  if (names.has('list_tools') && names.has('call_tool')) return new HyperMcp(route, names, ttlMs, changes)
-  if (names.has('describe') && names.has('call')) return new HyperMcp(route, names, ttlMs, changes, true)
+  if (names.has('list_tools') && names.has('call_tool'))
+    return new HyperMcp(route, names, ttlMs, changes, notes)
+  if (names.has('describe') && names.has('call'))
+    return new HyperMcp(route, names, ttlMs, changes, notes, true)
   throw new ToolExportMissingError(route.plugin.name, 'list_tools and call_tool, or describe and call')
 }
 
@@ -68,6 +73,7 @@ class HyperMcp implements GuestServer {
   readonly #ttlMs: number
   readonly #isFirstVersion: boolean
   readonly #changes: ListChanges | undefined
+  readonly #notes: ToolNotes
   readonly #lists = new Map<
     ListKind,
     { readonly until: number; readonly entries: Promise<readonly Members[]> }
@@ -78,8 +84,10 @@ class HyperMcp implements GuestServer {
     exports: ReadonlySet<string>,
     ttlMs: number,
     changes: ListChanges | undefined,
+    notes: ToolNotes,
     isFirstVersion = false,
   ) {
+    this.#notes = notes
     this.#route = route
     this.#changes = changes
     this.#exports = exports
@@ -126,22 +134,64 @@ class HyperMcp implements GuestServer {
     }
   }
 
+  async review(log: FastifyBaseLogger): Promise<readonly Tool[]> {
+    const kinds = Object.keys(LISTED_BY) as ListKind[]
+    const lists = await Promise.all(kinds.map((kind) => this.#reviewList(kind, log)))
+    return lists.flat()
+  }
+
+  async #reviewList(kind: ListKind, log: FastifyBaseLogger): Promise<readonly Tool[]> {
+    const exported = this.#exportListing(kind)
+    if (exported === undefined) return []
+    try {
+      const input = this.#listInput(NO_CLIENT)
+      const read = readAnswer(await this.#route.ask(exported, Buffer.from(input), log), exported)
+      const entries = this.#entriesIn(read.value, kind, log)
+      return kind === 'tools' ? entries.flatMap((entry) => this.#toolOf(entry, log) ?? []) : []
+    } catch (error) {
+      this.#warn(log, `its list of ${kind} cannot be read: ${knownError(error).message}`)
+      return []
+    }
+  }
+
+  /** undefined: it has no such list. */
+  #exportListing(kind: ListKind): string | undefined {
+    const exported = this.#isFirstVersion ? 'describe' : LISTED_BY[kind]
+    const isListed = this.#exports.has(exported) && (kind === 'tools' || !this.#isFirstVersion)
+    return isListed ? exported : undefined
+  }
+
+  #listInput(exchange: Pick<Exchange, 'id' | 'text'>): string {
+    return this.#isFirstVersion ? '' : jsonOf([['context', contextOf(exchange)]])
+  }
+
+  #entriesIn(answer: Members, kind: ListKind, log: FastifyBaseLogger): readonly Members[] {
+    const entries = answer[kind]
+    if (!Array.isArray(entries))
+      throw new ToolResultInvalidError(LISTED_BY[kind], `it has no list of ${kind}`)
+    const known = entries.filter(isObject).slice(0, MAX_ENTRIES)
+    const fitting = kind === 'tools' ? known : readFitting(known, SHAPES[kind])
+    const left = entries.length - fitting.length
+    if (left > 0)
+      this.#warn(
+        log,
+        `left out of its list of ${kind}, ${left} of ${entries.length}: too many, or not as MCP defines them`,
+      )
+    return fitting
+  }
+
+  #warn(log: FastifyBaseLogger, problem: string): void {
+    this.#notes.warn(log, { plugin: this.plugin }, `The plug-in ${this.plugin}: ${problem}`)
+  }
+
   /** A plug-in whose list fails has none: the others are listed. */
   async #read(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
-    const exported = this.#isFirstVersion ? 'describe' : LISTED_BY[kind]
-    if (this.#isFirstVersion && kind !== 'tools') return []
-    if (!this.#exports.has(exported)) return []
+    const exported = this.#exportListing(kind)
+    if (exported === undefined) return []
     try {
-      const answer = await this.#ask(
-        exported,
-        this.#isFirstVersion ? '' : jsonOf([['context', contextOf(exchange)]]),
-        exchange,
-        lastingCaller(exchange.caller),
-      )
-      const entries = answer.value[kind]
-      if (!Array.isArray(entries)) throw new ToolResultInvalidError(exported, `it has no list of ${kind}`)
-      const known = entries.filter(isObject).slice(0, MAX_ENTRIES)
-      return kind === 'tools' ? known : readFitting(known, SHAPES[kind])
+      const input = this.#listInput(exchange)
+      const answer = await this.#ask(exported, input, exchange, lastingCaller(exchange.caller))
+      return this.#entriesIn(answer.value, kind, exchange.caller.request.log)
     } catch (error) {
       logFailure(knownError(error), exchange.caller.request, this.#route.served)
       this.#lists.delete(kind)
@@ -153,11 +203,20 @@ class HyperMcp implements GuestServer {
   #toolOf(entry: Members, log: FastifyBaseLogger): Tool | undefined {
     const { name: ownName, title, description, inputSchema, outputSchema, annotations, icons } = entry
     const name = `${this.#route.options.tool?.prefix ?? ''}${ownName}`
-    if (typeof ownName !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) return undefined
+    if (typeof ownName !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
+      const shown = quoted(ownName, 128)
+      this.#warn(log, `the tool ${shown} is left out: its name must be 1 to 128 letters, digits, _, - or .`)
+      return undefined
+    }
     const isSchema = (value: unknown): value is Members => isObject(value) && SHAPES.schema(value)
+    const isWrong = (value: unknown) => value !== undefined && value !== null && !isSchema(value)
+    for (const [member, value] of Object.entries({ inputSchema, outputSchema }))
+      if (isWrong(value))
+        this.#warn(log, `the ${member} of the tool ${name} is left out: it is not one of an object`)
     const hints = read(annotations, SHAPES.toolAnnotations)
     return {
       name,
+      isDescribed: typeof description === 'string' && description !== '',
       listed: {
         name,
         ...(typeof title === 'string' && { title }),
@@ -189,7 +248,7 @@ class HyperMcp implements GuestServer {
     try {
       return parameterHeadersOf(inputSchema, name)
     } catch (error) {
-      log.warn({ plugin: this.plugin, tool: name }, (error as Error).message)
+      this.#warn(log, (error as Error).message)
       return []
     }
   }
@@ -226,19 +285,28 @@ class HyperMcp implements GuestServer {
     connectAgent(caller.request, channelTo(exchange, questions, changed))
     const called = this.#route.call(Buffer.from(input), caller, exported)
     const output = await unlessAsked(called, questions).finally(() => this.#forget(changed))
-    let read: JsonText
-    try {
-      read = parseJson(output)
-    } catch (error) {
-      throw new ToolResultInvalidError(exported, printable(String((error as Error).message)))
-    }
-    const { value, text } = read
-    if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
+    const { value, text } = readAnswer(output, exported)
     if (questions && value.resultType === 'input_required')
       throw questions.forward(value) ?? new ToolResultInvalidError(exported, 'its questions are not valid')
     return { value, text }
   }
 }
+
+/** @throws {@link ToolResultInvalidError} if it is not an object of JSON. */
+function readAnswer(output: Uint8Array, exported: string): GuestAnswer {
+  let read: JsonText
+  try {
+    read = parseJson(output)
+  } catch (error) {
+    throw new ToolResultInvalidError(exported, printable(String((error as Error).message)))
+  }
+  const { value, text } = read
+  if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
+  return { value, text }
+}
+
+/** The request of no client. */
+const NO_CLIENT = { id: 'review', text: '{}' } as const
 
 /** Numbers stay as the client wrote them: the request is passed on in its own text. */
 function withContext(request: string, exchange: Exchange): string {
@@ -248,7 +316,7 @@ function withContext(request: string, exchange: Exchange): string {
   ])
 }
 
-function contextOf({ id, text }: Exchange): string {
+function contextOf({ id, text }: Pick<Exchange, 'id' | 'text'>): string {
   const meta = jsonAt(text, 'params', '_meta')
   return jsonOf([
     ['id', JSON.stringify(id)],

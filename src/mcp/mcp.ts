@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { ToolConflictError } from '../errors/errors.ts'
 import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedWasmServeOptions } from '../options/options.ts'
@@ -18,11 +18,21 @@ import { openMethods } from './methods.ts'
 import { addMetadata } from './protected-resource.ts'
 import { ClientRates } from './rate-limit.ts'
 import { newStateSecret, RequestStates } from './request-state.ts'
+import { reviewTools } from './review.ts'
 import { RunningRequests } from './running-requests.ts'
 import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
 import { openTool, type Tool } from './tool.ts'
+import { ToolNotes } from './tool-notes.ts'
 
-export { ListChanges, newStateSecret, RunningRequests }
+export { ListChanges, newStateSecret, RunningRequests, ToolNotes }
+
+/** The endpoint of an app. */
+interface McpEndpoint {
+  /** What identifies the content of the lists. */
+  readonly versions: ListVersions
+  /** Warns of tools that models cannot use well, and of descriptions that cannot be used. It calls guests, and never throws. */
+  review(): Promise<void>
+}
 
 /** The options of the endpoint. */
 type McpOptions = NonNullable<CheckedWasmServeOptions['mcp']>
@@ -44,13 +54,14 @@ interface McpHost {
   readonly stateSecret?: string
   /** Requests that clients may cancel. Default: those of this endpoint. */
   readonly running?: RunningRequests
+  /** Warnings that were logged. Default: none. */
+  readonly notes?: ToolNotes
 }
 
 /**
  * Serves routes as tools at one URL of an app. Call it after the routes were added.
  *
  * @param routes - The routes that are tools.
- * @returns what identifies the content of the lists.
  * @throws {@link ToolConflictError} if two have the same name, {@link ToolSchemaInvalidError}, {@link RouteInvalidError} if the
  * URL is taken.
  */
@@ -65,8 +76,9 @@ export async function addMcp(
     counter = new RateCounts(),
     stateSecret = newStateSecret(),
     running = new RunningRequests(),
+    notes = new ToolNotes(),
   }: McpHost,
-): Promise<ListVersions> {
+): Promise<McpEndpoint> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
   const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
   const conflicts = toolConflicts(
@@ -78,20 +90,23 @@ export async function addMcp(
   const { access: rules, rateLimit, resource, authorizationServers, audit: auditLevel = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
   const access = openAccess(rules, apiKeys)
-  const opened = await Promise.all(described.map(openRouteTool))
+  const opened = await Promise.all(described.map((route) => openRouteTool(route, notes, app.log)))
   const rates = rateLimit && new ClientRates(rateLimit, counter)
   const states = new RequestStates(options.stateSecret ?? stateSecret)
   const audit = openAudit({ level: auditLevel, redact })
+  const tools = opened.flatMap(({ tool }) => tool ?? [])
+  const hyper = routes
+    .filter(isGuestServer)
+    .map((route) => ({ route, guest: openHyperMcp(route, ttlMs, changes, notes) }))
+  const guests = [...opened.flatMap(({ route, guest }) => (guest ? [{ route, guest }] : [])), ...hyper]
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
-    opened.flatMap(({ tool }) => tool ?? []),
-    [
-      ...opened.flatMap(({ guest }) => guest ?? []),
-      ...routes.filter(isGuestServer).map((route) => openHyperMcp(route, ttlMs, changes)),
-    ],
+    tools,
+    guests.map(({ guest }) => guest),
     access,
     audit,
     changes !== undefined,
+    notes,
   )
   const isFound = resource !== undefined && authorizationServers !== undefined
   const findable = isFound ? resource : undefined
@@ -102,20 +117,30 @@ export async function addMcp(
     { methods, access, rates, changes, audit, states, running },
   )
   if (isFound) addMetadata(app, { resource, authorizationServers, scopes })
-  const isDynamic = (route: CallableRoute) => isGuestServer(route) || describesItself(route)
-  const guests = routes
-    .filter(isDynamic)
-    .map(({ plugin, options: { url, tool } }) => [url, plugin.digest, tool])
-  return methods.versions(JSON.stringify([rules, guests]))
+  const versionOf = ({ plugin, options: { url, tool } }: CallableRoute) => [url, plugin.digest, tool]
+  const reviewed = guests.map(({ route, guest }) => ({ guest, version: JSON.stringify(versionOf(route)) }))
+  return {
+    versions: methods.versions(JSON.stringify([rules, guests.map(({ route }) => versionOf(route))])),
+    review: () => reviewTools(tools, reviewed, notes, app.log),
+  }
 }
 
 /** @returns the tool, or the guest that describes it. */
-async function openRouteTool(route: CallableRoute): Promise<{ tool?: Tool; guest?: GuestServer }> {
-  const { source, xtpSchema } = route
-  const hasSchema = source !== undefined && route.options.contract !== 'http' // there it would describe whole requests
-  const xtp = !hasSchema ? undefined : await readXtpSchema(source, xtpSchema)
-  const { options, served, plugin } = route
-  if (!xtp?.exports.has(served.function) && describesItself(route)) return { guest: openSelfDescribed(route) }
+async function openRouteTool(
+  route: CallableRoute,
+  notes: ToolNotes,
+  log: FastifyBaseLogger,
+): Promise<{ route: CallableRoute; tool?: Tool; guest?: GuestServer }> {
+  const { source, xtpSchema, options, served, plugin } = route
+  const refuse = (problem: string) => {
+    const message = `The XTP schema of the plug-in ${plugin.name} does not describe the tool ${served.function}: ${problem}`
+    notes.warn(log, { plugin: plugin.name, function: served.function }, message)
+  }
+  const hasSchema = source !== undefined && options.contract !== 'http' // there it would describe whole requests
+  const xtp = hasSchema ? await readXtpSchema(source, xtpSchema, refuse) : undefined
+  const isKnown = xtp?.exports.has(served.function) === true
+  if (!isKnown && describesItself(route)) return { route, guest: openSelfDescribed(route, notes) }
+  if (xtp && !isKnown) refuse('it has no such export')
   const described = { options, functionName: served.function, pluginName: plugin.name }
-  return { tool: openTool(route, describeTool(described, xtp)) }
+  return { route, tool: openTool(route, describeTool(described, xtp)) }
 }

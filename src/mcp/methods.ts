@@ -12,6 +12,7 @@ import { InputRequired } from './questions.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
 import type { Tool } from './tool.ts'
 import { ToolBox } from './tool-box.ts'
+import type { ToolNotes } from './tool-notes.ts'
 import { renderMembers, type ToolResult } from './tool-result.ts'
 
 /** What the server says about itself. */
@@ -47,6 +48,7 @@ export interface Methods {
  * @param tools - In the order of lists. Their names are different.
  * @param guests - Plug-ins with tools of their own, which are listed after the others.
  * @param isChanging - Whether clients can wait for changes of the lists.
+ * @param notes - Receive warnings about names that are equal.
  */
 export function openMethods(
   description: ServerDescription,
@@ -55,8 +57,9 @@ export function openMethods(
   access: Access,
   audit: Audit | undefined,
   isChanging: boolean,
+  notes: ToolNotes,
 ): Methods {
-  return new AllMethods(description, tools, guests, access, audit, isChanging)
+  return new AllMethods(description, tools, guests, access, audit, isChanging, notes)
 }
 
 class AllMethods implements Methods {
@@ -80,13 +83,14 @@ class AllMethods implements Methods {
     access: Access,
     audit: Audit | undefined,
     isChanging: boolean,
+    notes: ToolNotes,
   ) {
     const { name, version, title } = description
     this.#description = description
     this.serverInfo = { name, version, ...(title !== undefined && { title }) }
     this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
-    this.#tools = new ToolBox(tools, guests, access)
+    this.#tools = new ToolBox(tools, guests, access, notes)
     this.#guestMethods = new GuestMethods(guests)
     this.#audit = audit
     this.#isChanging = isChanging

@@ -1,7 +1,6 @@
 import { ScopeMissingError } from '../errors/errors.ts'
 import { jsonAt, plainMember } from '../platform/json-parts.ts'
 import { hasKeyTwice, isObject } from '../platform/json-text.ts'
-import { printable } from '../platform/text.ts'
 import { claimsOf } from '../route/client.ts'
 import type { Access } from './access.ts'
 import type { Exchange } from './exchange.ts'
@@ -9,10 +8,8 @@ import type { GuestServer } from './guest-server.ts'
 import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import type { Tool } from './tool.ts'
+import type { ToolNotes } from './tool-notes.ts'
 import type { ToolResult } from './tool-result.ts'
-
-/** Names that the log has: plug-ins choose them. */
-const MAX_TWINS = 1_000
 
 /** All tools, and which of them a client may use. */
 export class ToolBox {
@@ -20,12 +17,12 @@ export class ToolBox {
   readonly own: readonly Tool[]
   readonly #byName: ReadonlyMap<string, Tool>
   readonly #guests: readonly GuestServer[]
-  /** Tools that the log has named because of their names. */
-  readonly #twins = new Set<string>()
+  readonly #notes: ToolNotes
   readonly #scopeFor: Access['scopeFor']
 
   /** @param guests - Plug-ins with tools of their own, which are listed after the others. */
-  constructor(own: readonly Tool[], guests: readonly GuestServer[], { scopeFor }: Access) {
+  constructor(own: readonly Tool[], guests: readonly GuestServer[], { scopeFor }: Access, notes: ToolNotes) {
+    this.#notes = notes
     this.own = own
     this.#byName = new Map(own.map((tool) => [tool.name, tool]))
     this.#guests = guests
@@ -103,11 +100,8 @@ export class ToolBox {
   }
 
   #warn(tool: string, first: string, plugin: string, { caller }: Exchange): void {
-    const twin = JSON.stringify([tool, plugin])
-    if (this.#twins.has(twin) || this.#twins.size >= MAX_TWINS) return
-    this.#twins.add(twin)
     const message = `The tool ${tool} of ${plugin} cannot be called: ${first} has one of that name. Set tool.prefix or tool.name`
-    caller.request.log.warn({ tool, plugin }, printable(message))
+    this.#notes.warn(caller.request.log, { tool, plugin }, message)
   }
 }
 

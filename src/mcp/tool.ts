@@ -17,6 +17,8 @@ import { failedResult, resultOf, type ToolResult } from './tool-result.ts'
 /** A tool of the MCP endpoint. */
 export interface Tool {
   readonly name: string
+  /** Whether it has a description, by which models choose. */
+  readonly isDescribed: boolean
   /** The entry in `tools/list`. */
   readonly listed: Members
   /** Arguments that clients repeat in headers. */
@@ -35,7 +37,7 @@ export interface Tool {
  * @throws {@link ToolSchemaInvalidError} if a schema is invalid.
  */
 export function openTool(route: CallableRoute, described: ToolDescription): Tool {
-  const { name, title, description, inputSchema, outputSchema, annotations, input } = described
+  const { name, title, description, isDescribed, inputSchema, outputSchema, annotations, input } = described
   const checkInput = compileSchema(inputSchema, 'input schema', name)
   const fill = fillerOf(inputSchema)
   const isHttp = route.options.contract === 'http'
@@ -47,6 +49,7 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
   const checkOutput = outputSchema && compileSchema(outputSchema, 'output schema', name)
   return {
     name,
+    isDescribed,
     listed: {
       name,
       ...(title !== undefined && { title }),

@@ -9,7 +9,9 @@ const plugin: FastifyPluginAsync<WasmServeOptions> = async (app, registration) =
     RegisterOptions
   const options = checkWasmServeOptions({ ...ours, mcp: mcp ?? {} })
   const { callables } = await addRoutes(app, { ...options, hidesTools: options.mcp?.toolsOnly === true })
-  if (options.mcp) await addMcp(app, options.mcp, callables, { isUnwatched: false })
+  if (!options.mcp) return
+  const { review } = await addMcp(app, options.mcp, callables, { isUnwatched: false })
+  app.addHook('onListen', review)
 }
 
 /**

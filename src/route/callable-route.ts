@@ -28,6 +28,14 @@ export interface CallableRoute {
    * @throws errors of the engine and of the hooks.
    */
   call(input: Uint8Array, caller: RouteCaller, exportName?: string): Promise<Uint8Array>
+
+  /**
+   * Calls the guest for no client, such as to learn what it says about itself: without hooks, metrics and traces.
+   *
+   * @param log - Receives the log lines of the guest.
+   * @throws errors of the engine.
+   */
+  ask(exportName: string, input: Uint8Array, log: Log): Promise<Uint8Array>
 }
 
 /** The request during which a guest is called, and what replaces parts of it. */
@@ -63,6 +71,7 @@ export function callableRoute(
     source: source ?? (typeof plugin === 'string' ? plugin : undefined),
     xtpSchema,
     call: hooks ? withHooks(run, hooks, served) : run,
+    ask: async (exportName, input, log) => live.instances.call(exportName, input, { log }),
   }
 }
 

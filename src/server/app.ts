@@ -3,6 +3,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { RouteNotFoundError } from '../errors/errors.ts'
 import type { ListChanges } from '../mcp/list-changes.ts'
 import type { RunningRequests } from '../mcp/running-requests.ts'
+import type { ToolNotes } from '../mcp/tool-notes.ts'
 import { openAccessLog } from '../observe/log/access-log.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
@@ -120,16 +121,18 @@ export async function createApp(
         streams.changes = changes
         streams.stateSecret ??= kept.newStateSecret()
         streams.running ??= new kept.RunningRequests()
-        const versions = await addMcp(scope, mcp, added.callables, {
+        streams.notes ??= new kept.ToolNotes()
+        const { versions, review } = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
           apiKeys: options.apiKeys,
           changes,
           counter,
           stateSecret: streams.stateSecret,
           running: streams.running,
+          notes: streams.notes,
         })
         changes.begin(versions)
-        lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close() })
+        lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close(), review })
       }
     })
     await app.ready()
@@ -185,6 +188,8 @@ interface Life {
   begin(): void
   /** Called when the server drains, or another app without a life answers. */
   end(): void
+  /** Looks for problems that do not prevent a start, and logs them. Never throws. */
+  review(): Promise<void>
 }
 
 const lives = new WeakMap<FastifyInstance, Life>()
@@ -198,6 +203,7 @@ export function lifeOf(app: FastifyInstance): Life | undefined {
 export interface KeptStreams {
   changes?: ListChanges
   running?: RunningRequests
+  notes?: ToolNotes
   /** Shared by the processes of a server. */
   stateSecret?: string | undefined
 }

@@ -118,6 +118,7 @@ export function openServer(
   }
   const first = open()
   const all = [first]
+  void lifeOf(app)?.review()
 
   /** Replaced apps that still finish requests. */
   const replaced = new Set<Promise<unknown>>()
@@ -163,6 +164,7 @@ export function openServer(
       const life = lifeOf(next)
       if (life) life.begin()
       else lifeOf(old)?.end()
+      void life?.review()
       void releaseSockets(old) // they need not wait for the requests in flight, which may be long streams
       const end = async () => {
         // The old app may still be receiving a body.

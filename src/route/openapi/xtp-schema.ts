@@ -63,44 +63,64 @@ export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promis
  *
  * @param source - Path or URL of the plug-in.
  * @param text - The schema that travels with its artifact.
+ * @param refuse - Called with the reason that a schema cannot be used.
  */
-export async function readXtpSchema(source: string, text?: string): Promise<XtpSchema | undefined> {
-  if (text !== undefined) return parseXtpSchema(text)
+export async function readXtpSchema(
+  source: string,
+  text?: string,
+  refuse: Refuse = ignore,
+): Promise<XtpSchema | undefined> {
+  if (text !== undefined) return parseXtpSchema(text, refuse)
   const pinned = splitPin(source)
-  return isUrl(source) || 'problem' in pinned ? undefined : readBeside(pinned.place)
+  return isUrl(source) || 'problem' in pinned ? undefined : readBeside(pinned.place, refuse)
 }
 
-async function readBeside(path: string): Promise<XtpSchema | undefined> {
-  const text = await readXtpText(path)
-  return text === undefined ? undefined : parseXtpSchema(text)
+/** Learns why a schema cannot be used. */
+type Refuse = (problem: string) => void
+
+const ignore = (): void => undefined
+
+async function readBeside(path: string, refuse: Refuse = ignore): Promise<XtpSchema | undefined> {
+  const text = await readXtpText(path, refuse)
+  return text === undefined ? undefined : parseXtpSchema(text, refuse)
 }
 
 /** The text of the schema beside a plug-in. @returns undefined if there is none. */
-export async function readXtpText(path: string): Promise<string | undefined> {
+export async function readXtpText(path: string, refuse: Refuse = ignore): Promise<string | undefined> {
   const base = path.slice(0, path.length - extname(path).length)
   for (const ending of ENDINGS) {
-    const text = await readSmall(base + ending)
+    const text = await readSmall(base + ending, refuse)
     if (text !== undefined) return text
   }
   return undefined
 }
 
-async function readSmall(path: string): Promise<string | undefined> {
+async function readSmall(path: string, refuse: Refuse): Promise<string | undefined> {
   try {
     const found = await stat(path)
-    return found.isFile() && found.size <= MAX_SCHEMA_BYTES ? await readFile(path, 'utf8') : undefined
+    if (!found.isFile()) return undefined
+    if (found.size <= MAX_SCHEMA_BYTES) return await readFile(path, 'utf8')
+    refuse(`it has more than ${MAX_SCHEMA_BYTES} bytes`)
+    return undefined
   } catch {
     return undefined // usually there is no schema
   }
 }
 
 /** @returns undefined if it is not a schema of version 1: earlier versions contain only names. */
-export async function parseXtpSchema(text: string): Promise<XtpSchema | undefined> {
+export async function parseXtpSchema(text: string, refuse: Refuse = ignore): Promise<XtpSchema | undefined> {
   const { parseDocument } = await import('yaml')
   const document = parseDocument(text)
-  if (document.errors.length > 0) return undefined
+  const [error] = document.errors
+  if (error) {
+    refuse(`it is not YAML: ${error.message.split('\n', 1)[0]}`)
+    return undefined
+  }
   const root = toMap(document.toJS({ maxAliasCount: 100 }))
-  if (!/^v1(?:-draft)?$/.test(String(root.get('version')))) return undefined
+  if (!/^v1(?:-draft)?$/.test(String(root.get('version')))) {
+    refuse('its version is not v1-draft')
+    return undefined
+  }
   const schemas = toMap(toMap(root.get('components')).get('schemas'))
   return {
     exports: new Map([...toMap(root.get('exports'))].map(([name, given]) => [name, toExport(given)])),

@@ -9,6 +9,7 @@ import {
 } from '../../../src/mcp/json-rpc.ts'
 import { type Methods, openMethods } from '../../../src/mcp/methods.ts'
 import { revisionOf } from '../../../src/mcp/revisions.ts'
+import { ToolNotes } from '../../../src/mcp/tool-notes.ts'
 import { isObject } from '../../../src/platform/json-text.ts'
 import { clientOf } from '../../../src/route/client.ts'
 import type { FuzzTarget } from '../target.ts'
@@ -18,7 +19,15 @@ const DESCRIPTION = {
   ...{ pageSize: 2, ttlMs: 1 },
 }
 
-const methods: Methods = openMethods(DESCRIPTION, [], [], openAccess(undefined), undefined, false)
+const methods: Methods = openMethods(
+  DESCRIPTION,
+  [],
+  [],
+  openAccess(undefined),
+  undefined,
+  false,
+  new ToolNotes(),
+)
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',

@@ -1,0 +1,36 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
+import type { GuestServer } from './guest-server.ts'
+import type { Tool } from './tool.ts'
+import type { ToolNotes } from './tool-notes.ts'
+
+/** Names that a warning lists. */
+const MAX_NAMES = 10
+
+/** A plug-in that describes its tools itself. */
+interface ReviewedGuest {
+  readonly guest: GuestServer
+  /** Identifies the plug-in and its options. */
+  readonly version: string
+}
+
+/**
+ * Looks for tools that models cannot use well, and for descriptions that cannot be used, and warns of them. Plug-ins that describe their
+ * tools themselves are asked once, as a client would ask them.
+ *
+ * @param tools - Those of routes.
+ */
+export async function reviewTools(
+  tools: readonly Tool[],
+  guests: readonly ReviewedGuest[],
+  notes: ToolNotes,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  const asked = guests.slice(0, MAX_EAGER_PLUGINS).filter(({ version }) => notes.isNew(version))
+  const lists = await Promise.all(asked.map(({ guest }) => guest.review(log)))
+  const names = [...tools, ...lists.flat()].filter(({ isDescribed }) => !isDescribed).map(({ name }) => name)
+  if (names.length === 0) return
+  const others = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : ''
+  const message = `Tools without a description, by which models choose: ${names.slice(0, MAX_NAMES).join(', ')}${others}. Set tool.description`
+  notes.warn(log, {}, message)
+}
