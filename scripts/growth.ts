@@ -62,7 +62,7 @@ export function staticFigures(files: ReadonlyMap<string, string>): Figures {
     .map((path) => /^guest\/services\/(\w+)\.ts$/.exec(path)?.[1])
     .filter((name) => name !== undefined && !['service', 'services'].includes(name))
     .map((name) => ({ name: `${name}`, figures: [naming(new RegExp(`services/${name}\\.ts'`))] }))
-  return { folders: [...folders, sizeOf('all', [...files])], options, services }
+  return { folders, options, services }
 }
 
 function sizeOf(name: string, files: readonly (readonly [path: string, text: string])[]): Row {

@@ -1,4 +1,4 @@
-import type { EngineStats } from '../observe/metrics.ts'
+import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 

@@ -1,6 +1,6 @@
 import { ClientGoneError, EngineClosedError } from '../errors/errors.ts'
 import { errorFields } from '../errors/failure.ts'
-import type { EngineStats } from '../observe/metrics.ts'
+import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'
 import { type Engine, PendingCall, settleWith } from './engine.ts'

@@ -1,6 +1,6 @@
 import { BodyTooLargeError, EngineClosedError, GuestError } from '../errors/errors.ts'
+import { type EngineStats, NO_STATS } from '../observe/engine-stats.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
-import { type EngineStats, NO_STATS } from '../observe/metrics.ts'
 import type { Caller } from '../observe/observe.ts'
 import { thenMaybe } from '../platform/maybe-promise.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'

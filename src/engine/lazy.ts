@@ -1,5 +1,5 @@
 import { ClientGoneError, EngineClosedError, InstancesFullError } from '../errors/errors.ts'
-import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/metrics.ts'
+import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
 import { backoffMs } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'

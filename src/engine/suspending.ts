@@ -1,7 +1,7 @@
 import { ClientGoneError, EngineClosedError } from '../errors/errors.ts'
 import type { GuestService, ServiceLink } from '../guest/services/service.ts'
 import type { OpenServices } from '../guest/services/services.ts'
-import type { EngineStats } from '../observe/metrics.ts'
+import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
 import { nextTurn, Pace } from '../platform/async-work.ts'
 import type { CopiedBytes } from '../platform/pieces.ts'

@@ -1,12 +1,6 @@
-import {
-  type EngineStats,
-  Figures,
-  type Histogram,
-  type MeterLabels,
-  type Meters,
-  NO_STATS,
-  type RouteMeter,
-} from './metrics.ts'
+import { countsOf, histogramsOf, RouteMetrics } from './counters.ts'
+import { type EngineStats, NO_STATS } from './engine-stats.ts'
+import type { MeterLabels, Meters, RouteMeter } from './metrics.ts'
 
 /** The counts of one version on one route since the start of its process, as data. */
 export interface MeterReport {
@@ -29,16 +23,6 @@ export function reportMeters({ all }: Pick<Meters, 'all'>): MeterReport[] {
   }))
 }
 
-function countsOf(figures: Omit<Figures, 'add'>): Float64Array[] {
-  const { outcomes, outbound, kv, streams, sockets } = figures
-  const counters = [outcomes, outbound, kv, streams.counts, sockets].map(({ values }) => values)
-  return [...counters, ...histogramsOf(figures).map(({ counts }) => counts)]
-}
-
-function histogramsOf({ queueMs, guestMs, streams }: Omit<Figures, 'add'>): Histogram[] {
-  return [queueMs, guestMs, streams.firstByteMs, streams.durationMs]
-}
-
 /** Adds the reports of one process to meters of another, each count once. */
 export class ReportedMeters {
   readonly #targets: readonly Meters[]
@@ -55,11 +39,11 @@ export class ReportedMeters {
       const key = JSON.stringify(report.labels)
       const before = this.#known.get(key) ?? { ...NOTHING, labels: report.labels, sources: undefined }
       this.#known.delete(key)
-      this.#addFigures(report, before)
+      this.#addCounts(report, before)
       now.set(key, { ...report, ...this.#followEngines(report, before) })
     }
     for (const gone of this.#known.values()) {
-      this.#addFigures({ ...gone, counts: [], sums: [] }, gone)
+      this.#addCounts({ ...gone, counts: [], sums: [] }, gone)
       this.#followEngines({ ...gone, stats: NO_STATS, isOpen: false }, gone)
     }
     this.#known = now
@@ -74,8 +58,8 @@ export class ReportedMeters {
     this.#known.clear()
   }
 
-  #addFigures(report: Pick<MeterReport, 'labels' | 'counts' | 'sums'>, before: Known): void {
-    const more = new Figures()
+  #addCounts(report: Pick<MeterReport, 'labels' | 'counts' | 'sums'>, before: Known): void {
+    const more = new RouteMetrics()
     let isChanged = false
     for (const [place, counts] of countsOf(more).entries()) {
       for (let index = 0; index < counts.length; index++) {
@@ -92,12 +76,12 @@ export class ReportedMeters {
 
   /** A process takes its connections with it. */
   #closeSockets({ labels, counts }: Known): void {
-    const counted = new Figures()
+    const counted = new RouteMetrics()
     for (const [place, to] of countsOf(counted).entries()) to.set(counts[place] ?? [])
     const { sockets } = counted
     const open = sockets.of('opened') - sockets.of('closed')
     if (open <= 0) return
-    const more = new Figures()
+    const more = new RouteMetrics()
     more.sockets.count('closed', open)
     more.sockets.count('close 1006', open)
     for (const meters of this.#targets) meterOf(meters, labels).add(more)

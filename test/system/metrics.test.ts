@@ -1,13 +1,8 @@
 import { expect, test } from 'vitest'
 import { METRICS, type Metric, renderMetrics } from '../../src/admin/metrics.ts'
-import {
-  type EngineStats,
-  Histogram,
-  Meters,
-  type MeterView,
-  NO_STATS,
-  type StatsSource,
-} from '../../src/observe/metrics.ts'
+import { Histogram } from '../../src/observe/counters.ts'
+import { type EngineStats, NO_STATS } from '../../src/observe/engine-stats.ts'
+import { Meters, type MeterView, type StatsSource } from '../../src/observe/metrics.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { listenBoth } from '../support/admin.ts'
 import { file, guest } from '../support/guest.ts'

@@ -5,15 +5,9 @@ import { type Deployment, reload } from '../../deploy/deployments.ts'
 import { desiredState } from '../../deploy/desired-state.ts'
 import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
-import {
-  addStats,
-  DURATION_BOUNDS_MS,
-  type EngineStats,
-  Figures,
-  type MeterView,
-  NO_STATS,
-  type RouteMeter,
-} from '../../observe/metrics.ts'
+import { DURATION_BOUNDS_MS, RouteMetrics } from '../../observe/counters.ts'
+import { addStats, type EngineStats, NO_STATS } from '../../observe/engine-stats.ts'
+import type { MeterView, RouteMeter } from '../../observe/metrics.ts'
 import { MCP_DEFAULTS } from '../../options/mcp-defaults.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
@@ -82,7 +76,7 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
           boundsMs: DURATION_BOUNDS_MS,
           routes: current.served.length,
           plugins: current.edits.plugins.size,
-          total: viewFigures(sumOf(all)),
+          total: viewCounts(sumOf(all)),
           meters:
             query.routes === undefined
               ? all.filter(({ isOpen }) => isOpen).map(viewMeter)
@@ -130,13 +124,13 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
 }
 
 /** The counts of a server or of a version on a route. */
-type ShownFigures = Pick<MeterView, 'outcomes' | 'guestMs' | 'queueMs' | 'stats'>
+type ShownCounts = Pick<MeterView, 'outcomes' | 'guestMs' | 'queueMs' | 'stats'>
 
 function viewMeter(meter: MeterView): object {
-  return { ...meter.labels, ...viewFigures(meter) }
+  return { ...meter.labels, ...viewCounts(meter) }
 }
 
-function viewFigures({ outcomes, guestMs, queueMs, stats }: ShownFigures): object {
+function viewCounts({ outcomes, guestMs, queueMs, stats }: ShownCounts): object {
   return {
     outcomes: Object.fromEntries(outcomes.counted),
     guest: [...guestMs.counts],
@@ -150,8 +144,8 @@ function viewStats({ waiting, instances, guestBytes, kernelBytes }: EngineStats)
 }
 
 /** All meters together, including those of versions that are no longer served: so the counts never decrease. */
-function sumOf(meters: readonly MeterView[]): ShownFigures {
-  const { outcomes, guestMs, queueMs } = new Figures()
+function sumOf(meters: readonly MeterView[]): ShownCounts {
+  const { outcomes, guestMs, queueMs } = new RouteMetrics()
   for (const meter of meters) {
     outcomes.add(meter.outcomes)
     guestMs.add(meter.guestMs)

@@ -1,4 +1,4 @@
-import type { EngineStats } from '../../observe/metrics.ts'
+import type { EngineStats } from '../../observe/engine-stats.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
 import type { ThreadLabel } from '../../platform/stuck-threads.ts'
 import type { PendingCall } from '../engine.ts'

@@ -5,7 +5,7 @@ import {
   ShuttingDownError,
   WorkerLostError,
 } from '../../errors/errors.ts'
-import type { EngineStats } from '../../observe/metrics.ts'
+import type { EngineStats } from '../../observe/engine-stats.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
 import type { CopiedBytes } from '../../platform/pieces.ts'

@@ -13,7 +13,8 @@ import type { MaybePromise } from '../../platform/maybe-promise.ts'
  * A write is acknowledged when its operation has returned. Each implementation documents its durability.
  */
 export interface Store {
-  readonly kind: 'memory' | 'lmdb' | 'redis'
+  /** The scheme of its URL. */
+  readonly kind: string
   readonly sync: StoreSync
 
   /** @returns a copy of the value, owned by the caller; undefined if there is none. */

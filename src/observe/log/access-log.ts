@@ -85,16 +85,16 @@ function fieldsOf({ request, reply, ip, at }: Exchange): object {
 }
 
 /** What a WebSocket has in addition: its line is written when it has closed. */
-function socketFields({ socketFigures }: FastifyRequest): object | undefined {
-  if (!socketFigures) return undefined
-  const { received, receivedMessages, sentMessages, closeCode } = socketFigures
+function socketFields({ socketStats }: FastifyRequest): object | undefined {
+  if (!socketStats) return undefined
+  const { received, receivedMessages, sentMessages, closeCode } = socketStats
   return { received, receivedMessages, sentMessages, closeCode }
 }
 
 /** What an answer that was streamed has in addition. */
-function streamFields({ streamFigures }: FastifyRequest): object | undefined {
-  if (!streamFigures) return undefined
-  const { received, firstByteMs, isBroken } = streamFigures
+function streamFields({ streamStats }: FastifyRequest): object | undefined {
+  if (!streamStats) return undefined
+  const { received, firstByteMs, isBroken } = streamStats
   return {
     received,
     ...(firstByteMs !== undefined && { firstByteMs: rounded(firstByteMs) }),
@@ -123,7 +123,7 @@ function openJson(lines: LineStream, level: string, headersOf: HeadersOf): Write
         bytes === undefined ? '' : `,"bytes":${bytes}`
       },"ms":${msSince(at)}${ip === undefined ? '' : `,"ip":${JSON.stringify(ip)}`}${route}${
         headers ? `,"headers":${JSON.stringify(headers)}` : ''
-      }${inner(request.streamFigures && streamFields(request))}${inner(request.socketFigures && socketFields(request))},"msg":"request"}\n`,
+      }${inner(request.streamStats && streamFields(request))}${inner(request.socketStats && socketFields(request))},"msg":"request"}\n`,
     )
   }
 }
@@ -157,7 +157,7 @@ function rounded(ms: number): number {
 
 /** The status of the answer; 499, as in nginx, if the client disconnected before. */
 function statusOf({ raw, request }: FastifyReply): number {
-  if (request.socketFigures) return 101
+  if (request.socketStats) return 101
   return raw.headersSent ? raw.statusCode : 499
 }
 
@@ -165,8 +165,8 @@ function statusOf({ raw, request }: FastifyReply): number {
 function bytesSent(reply: FastifyReply): number | undefined {
   const length = reply.getHeader('content-length')
   if (length !== undefined) return Number(length)
-  const { streamFigures, socketFigures } = reply.request
-  return (streamFigures ?? socketFigures)?.sent
+  const { streamStats, socketStats } = reply.request
+  return (streamStats ?? socketStats)?.sent
 }
 
 const REDACTED = '[redacted]'

@@ -10,7 +10,7 @@ import {
   StreamTimeoutError,
 } from '../../errors/errors.ts'
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/operations.ts'
-import type { StreamFigures } from '../../observe/metrics.ts'
+import type { StreamStats } from '../../observe/counters.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/async-work.ts'
 import type { MaybePromise } from '../../platform/maybe-promise.ts'
@@ -45,7 +45,7 @@ const GRACE_MS = 1_000
 const PROBE_MS = 1_000
 
 /** An HTTP exchange whose guest reads the body of the request and writes that of the answer piece by piece. */
-export class HttpExchange implements StreamExchange, StreamFigures {
+export class HttpExchange implements StreamExchange, StreamStats {
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #limits: StreamLimits

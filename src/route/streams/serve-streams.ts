@@ -70,7 +70,7 @@ export function serveStreams(
     const exchange = new HttpExchange(request, reply, limits, exportName)
     connectStream(request, exchange)
     letStream(request.raw)
-    request.streamFigures = exchange
+    request.streamStats = exchange
     const since = performance.now()
     const ms = () => performance.now() - since
     let observer: ObservedCall | undefined

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import { processReads } from '../../engine/turn-scheduler.ts'
-import type { RouteMeter, SocketFigures } from '../../observe/metrics.ts'
+import type { SocketStats } from '../../observe/counters.ts'
+import type { RouteMeter } from '../../observe/metrics.ts'
 import { bytesTaken } from '../../platform/node-workarounds.ts'
 import type { KnownError } from '../error-response.ts'
 import { Arrivals } from './arrivals.ts'
@@ -43,7 +44,7 @@ const REASON_BYTES = 123
  * A WebSocket whose memory is bounded: it reads no more while messages wait, and {@link Connection.send} waits while
  * the client reads slowly. A client that does not answer a ping is disconnected.
  */
-export class Connection implements SocketFigures {
+export class Connection implements SocketStats {
   readonly #socket: WebSocket
   readonly #raw: Socket
   readonly #limits: ConnectionLimits

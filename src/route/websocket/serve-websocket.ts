@@ -114,7 +114,7 @@ export class RouteSockets {
   accept(socket: WebSocket, request: FastifyRequest): void {
     const version = this.#pick()
     const connection = new Connection(socket, request.raw.socket, this.options, version.meter)
-    request.socketFigures = connection
+    request.socketStats = connection
     const served = this.#serve(connection, version, request).finally(() => this.#open.delete(connection))
     this.#open.set(connection, served)
     if (this.#isEnding) connection.retire() // its handshake passed a hook meanwhile

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Engine } from '../../../src/engine/engine.ts'
 import { AwakeEngines, type AwakeLimits, type LazyOptions, openLazy } from '../../../src/engine/lazy.ts'
-import { type EngineStats, NO_STATS } from '../../../src/observe/metrics.ts'
+import { type EngineStats, NO_STATS } from '../../../src/observe/engine-stats.ts'
 import { callText } from '../../support/engine.ts'
 
 beforeEach(() => {

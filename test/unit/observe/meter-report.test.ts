@@ -1,12 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
+import type { Histogram } from '../../../src/observe/counters.ts'
+import { type EngineStats, NO_STATS } from '../../../src/observe/engine-stats.ts'
 import { type MeterReport, ReportedMeters, reportMeters } from '../../../src/observe/meter-report.ts'
-import {
-  type EngineStats,
-  type Histogram,
-  Meters,
-  meterLabels,
-  NO_STATS,
-} from '../../../src/observe/metrics.ts'
+import { Meters, meterLabels } from '../../../src/observe/metrics.ts'
 
 const LABELS = meterLabels('/', 'echo.wasm', 'a'.repeat(64))
 
@@ -55,7 +51,7 @@ test('streams are counted in reports, with their times', () => {
   own.of(LABELS).countStream({ received: 1, sent: 0, firstByteMs: undefined, isBroken: false }, 5)
   report()
   report()
-  const { counts, firstByteMs, durationMs } = total.find(LABELS)?.streams ?? own.nothing.streams
+  const { counts, firstByteMs, durationMs } = total.find(LABELS)?.streams ?? own.noMetrics.streams
   expect(Object.fromEntries(counts.entries)).toEqual({ exchanges: 2, received: 11, sent: 20, broken: 1 })
   expect([firstByteMs.sum, durationMs.sum]).toEqual([3, 12])
   const sumOf = (histogram: Histogram) => histogram.counts.reduce((sum, count) => sum + count, 0)
