@@ -13,7 +13,7 @@ interface AuditOptions {
 }
 
 /** A message, and who has sent it. */
-export interface AuditedMessage {
+interface AuditedMessage {
   readonly message: Request
   readonly client: Client
   readonly request: FastifyRequest

@@ -14,29 +14,47 @@ const CHANGED: Readonly<Partial<Record<AgentMessage, ChangingList>>> = {
   notify_resource_list_changed: 'resources',
 }
 
+/** What a guest says that it has changed during a call. */
+export interface GuestChanges {
+  readonly lists: Set<ChangingList>
+  /** URIs of resources. */
+  readonly resources: Set<string>
+}
+
+/** @returns changes that a guest has not reported yet. */
+export function noChanges(): GuestChanges {
+  return { lists: new Set(), resources: new Set() }
+}
+
 /**
  * Sends the messages of a guest to its client, as far as the client has asked for them.
  *
  * @param questions - undefined: the guest gets no answers.
- * @param changed - Receives the lists that the guest has changed.
+ * @param changes - Receives what the guest has changed.
  */
 export function channelTo(
-  client: Pick<Exchange, 'meta' | 'notify' | 'wantsLevel'>,
+  client: Pick<Exchange, 'meta' | 'notify' | 'wantsLevel' | 'hasSession'>,
   questions: Questions | undefined,
-  changed: Set<ChangingList>,
+  changes: GuestChanges,
 ): AgentChannel {
   const { progressToken } = client.meta
   let sent = 0
   return (name, text) => {
     const list = CHANGED[name]
-    if (list) changed.add(list)
-    if (name !== 'notify_logging_message' && name !== 'notify_progress') return questions?.ask(name, text)
+    if (list) changes.lists.add(list)
+    if (list || !name.startsWith('notify_')) return questions?.ask(name, text)
     const given = readMessage(text)
     if (!given || sent++ >= MAX_MESSAGES) return undefined
     if (name === 'notify_logging_message') {
       const { level, logger, data = null } = given
       if (client.wantsLevel?.(level))
         client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
+    } else if (name === 'notify_resource_updated') {
+      if (typeof given.uri === 'string') changes.resources.add(given.uri)
+    } else if (name === 'notify_url_elicitation_completed') {
+      const { elicitationId } = given // later revisions have no such notification
+      if (client.hasSession && typeof elicitationId === 'string')
+        client.notify('notifications/elicitation/complete', { elicitationId })
     } else if (isRequestId(progressToken) && typeof given.progress === 'number') {
       const { progress, total, message } = given
       client.notify('notifications/progress', {

@@ -1,5 +1,6 @@
 import { isObject } from '../platform/json-text.ts'
 import { fitsParts } from '../platform/text.ts'
+import type { RouteCaller } from '../route/callable-route.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
 import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
@@ -26,6 +27,11 @@ export class GuestMethods {
 
   #has(feature: (typeof FEATURES)[number]): boolean {
     return this.#guests.some((guest) => guest.has(feature))
+  }
+
+  /** Tells all plug-ins that the roots of a client have changed. */
+  async rootsChanged(meta: Members, caller: RouteCaller): Promise<void> {
+    await Promise.all(this.#guests.map((guest) => guest.rootsChanged(meta, caller)))
   }
 
   /** All entries of a list, of all plug-ins. undefined: no plug-in has such a list. */

@@ -29,6 +29,9 @@ export interface GuestServer {
    * @throws {@link RpcError} with the reason, if the guest fails.
    */
   answer(method: string, params: Members, exchange: Exchange): Promise<Members>
+
+  /** Tells the guest that the roots of a client have changed. Never throws. @param meta - `_meta` of the notification. */
+  rootsChanged(meta: Members, caller: RouteCaller): Promise<void>
 }
 
 /** The caller of a call whose result others wait for, too: it does not end when its client disconnects. */

@@ -9,10 +9,10 @@ import { knownError, logFailure } from '../route/error-response.ts'
 import type { ToolArguments } from './description.ts'
 import { inCurrentDialect } from './dialects.ts'
 import type { Exchange } from './exchange.ts'
-import { channelTo } from './guest-messages.ts'
+import { channelTo, type GuestChanges, noChanges } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { type Members, parseJson, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
-import type { ChangingList, ListChanges } from './list-changes.ts'
+import type { ListChanges } from './list-changes.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
@@ -41,6 +41,9 @@ const ANSWERED_BY: Readonly<Record<string, string>> = {
   'prompts/get': 'get_prompt',
   'completion/complete': 'complete',
 }
+
+/** The export that learns that the client's roots have changed. */
+const ROOTS_CHANGED = 'on_roots_list_changed'
 
 /** Entries of a list. Further ones are left out. */
 const MAX_ENTRIES = 1_000
@@ -184,6 +187,20 @@ class HyperMcp implements GuestServer {
     this.#notes.warn(log, { plugin: this.plugin }, `The plug-in ${this.plugin}: ${problem}`)
   }
 
+  async rootsChanged(meta: Members, caller: RouteCaller): Promise<void> {
+    if (this.#isFirstVersion || !this.#exports.has(ROOTS_CHANGED)) return
+    const input = JSON.stringify({ context: { _meta: meta } })
+    const changed = noChanges()
+    connectAgent(caller.request, channelTo(NO_LISTENER, undefined, changed))
+    try {
+      await this.#route.call(Buffer.from(input), lastingCaller(caller), ROOTS_CHANGED)
+    } catch (error) {
+      logFailure(knownError(error), caller.request, this.#route.served)
+    } finally {
+      this.#forget(changed)
+    }
+  }
+
   /** A plug-in whose list fails has none: the others are listed. */
   async #read(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
     const exported = this.#exportListing(kind)
@@ -265,12 +282,13 @@ class HyperMcp implements GuestServer {
   }
 
   /** The lists are read again, and clients that wait for a change do so. */
-  #forget(changed: ReadonlySet<ChangingList>): void {
-    for (const list of changed) {
+  #forget({ lists, resources }: GuestChanges): void {
+    for (const list of lists) {
       this.#lists.delete(list)
       if (list === 'resources') this.#lists.delete('resourceTemplates')
       this.#changes?.announce(list)
     }
+    for (const uri of resources) this.#changes?.announceResource(uri)
   }
 
   /** @throws errors of the call; the question of the guest for the client; {@link ToolResultInvalidError} if the output is not an object of JSON. */
@@ -281,7 +299,7 @@ class HyperMcp implements GuestServer {
     caller: RouteCaller = exchange.caller,
   ): Promise<GuestAnswer> {
     const questions = caller === exchange.caller ? exchange.questions : undefined // others wait for lists, too
-    const changed = new Set<ChangingList>()
+    const changed = noChanges()
     connectAgent(caller.request, channelTo(exchange, questions, changed))
     const called = this.#route.call(Buffer.from(input), caller, exported)
     const output = await unlessAsked(called, questions).finally(() => this.#forget(changed))
@@ -304,6 +322,9 @@ function readAnswer(output: Uint8Array, exported: string): GuestAnswer {
   if (!isObject(value)) throw new ToolResultInvalidError(exported, 'it is not an object')
   return { value, text }
 }
+
+/** A client whose message has no answer. */
+const NO_LISTENER = { meta: {}, notify: () => undefined, wantsLevel: undefined, hasSession: false } as const
 
 /** The request of no client. */
 const NO_CLIENT = { id: 'review', text: '{}' } as const

@@ -29,6 +29,8 @@ export type Message =
 
 export type Request = Extract<Message, { kind: 'request' }>
 
+export type Notification = Extract<Message, { kind: 'notification' }>
+
 /** Codes of JSON-RPC, and those that MCP reserves from revision 2026-07-28. */
 export const RPC_CODES = {
   parseError: -32_700,

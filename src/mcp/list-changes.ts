@@ -7,7 +7,7 @@ import { type Members, type RequestId, RPC_CODES, RpcError, resultMessage } from
 import { META } from './revisions.ts'
 
 /*
- * Streams of clients that wait for changed lists: `subscriptions/listen`, from revision 2026-07-28 on. A stream outlives the app
+ * Streams of clients that wait for changed lists and resources: `subscriptions/listen`, from revision 2026-07-28 on. A stream outlives the app
  * that has opened it, because the event it waits for is another app, after a reload.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
@@ -27,6 +27,11 @@ const LISTS = {
 } as const
 
 const NAMES: readonly ChangingList[] = ['tools', 'prompts', 'resources']
+
+const RESOURCE_UPDATED = 'notifications/resources/updated'
+
+/** Resources of one stream. */
+const MAX_RESOURCES = 1_000
 
 /** Open streams of all clients of one kind. */
 const MAX_STREAMS = 1_000
@@ -52,6 +57,8 @@ interface Stream {
   readonly request: ListenRequest
   readonly answer: Answer
   readonly wanted: readonly ChangingList[]
+  /** URIs of resources. */
+  readonly resources: ReadonlySet<string>
 }
 
 /** The streams of all apps that serve an endpoint one after the other. */
@@ -79,23 +86,34 @@ export class ListChanges {
     }
   }
 
+  /** Notifies the clients that wait for a resource. */
+  announceResource(uri: string): void {
+    for (const { request, answer, resources } of this.#streams)
+      if (resources.has(uri)) answer.notify(RESOURCE_UPDATED, { uri, _meta: metaOf(request) })
+  }
+
   /**
    * Answers with a stream that stays open until the client closes it, or the server ends.
    *
    * @throws {@link RpcError} if the filter is invalid, {@link McpStreamsFullError}.
    */
   listen(request: ListenRequest, answer: Answer): void {
-    const wanted = wantedLists(request)
+    const filter = filterOf(request)
+    const wanted = wantedLists(filter, request)
+    const resources = wantedResources(filter, request)
     const { kind, id } = request.client
     const alike = [...this.#streams].filter((stream) => stream.request.client.kind === kind)
     const mine = alike.filter((stream) => stream.request.client.id === id)
     if (alike.length >= MAX_STREAMS) throw new McpStreamsFullError(MAX_STREAMS, '')
     if (mine.length >= MAX_STREAMS_PER_CLIENT)
       throw new McpStreamsFullError(MAX_STREAMS_PER_CLIENT, ' of a client')
-    const stream = { request, answer, wanted }
-    const notifications = Object.fromEntries(wanted.map((list) => [LISTS[list].member, true]))
+    const stream = { request, answer, wanted, resources }
+    const notifications = {
+      ...Object.fromEntries(wanted.map((list) => [LISTS[list].member, true])),
+      ...(resources.size > 0 && { resourceSubscriptions: [...resources] }),
+    }
     answer.notify('notifications/subscriptions/acknowledged', { notifications, _meta: metaOf(request) })
-    if (wanted.length === 0) {
+    if (wanted.length === 0 && resources.size === 0) {
       end(stream)
       return
     }
@@ -121,20 +139,32 @@ export class ListChanges {
   }
 }
 
-/** The lists of the filter that the server has. Changes of single resources are not known. */
-function wantedLists({ params, lists }: ListenRequest): readonly ChangingList[] {
-  const { notifications } = params
-  if (!isObject(notifications))
-    throw new RpcError(RPC_CODES.invalidParams, 'Invalid params: notifications must be an object', 200)
-  const of = (list: ChangingList): unknown => notifications[LISTS[list].member]
+function filterOf({ params }: ListenRequest): Members {
+  if (!isObject(params.notifications)) throw invalid('notifications must be an object')
+  return params.notifications
+}
+
+/** The lists of the filter that the server has. */
+function wantedLists(filter: Members, { lists }: ListenRequest): readonly ChangingList[] {
+  const of = (list: ChangingList): unknown => filter[LISTS[list].member]
   const wrong = NAMES.find((list) => !['boolean', 'undefined'].includes(typeof of(list)))
-  if (wrong !== undefined)
-    throw new RpcError(
-      RPC_CODES.invalidParams,
-      `Invalid params: ${LISTS[wrong].member} must be a boolean`,
-      200,
-    )
+  if (wrong !== undefined) throw invalid(`${LISTS[wrong].member} must be a boolean`)
   return NAMES.filter((list) => lists.has(list) && of(list) === true)
+}
+
+/** The resources of the filter, if the server has some. Whether it has these is only known to its plug-ins. */
+function wantedResources(
+  { resourceSubscriptions: given = [] }: Members,
+  { lists }: ListenRequest,
+): ReadonlySet<string> {
+  const isText = (uri: unknown) => typeof uri === 'string'
+  if (!Array.isArray(given) || given.length > MAX_RESOURCES || !given.every(isText))
+    throw invalid(`resourceSubscriptions must be a list of at most ${MAX_RESOURCES} texts`)
+  return new Set(lists.has('resources') ? given : [])
+}
+
+function invalid(problem: string): RpcError {
+  return new RpcError(RPC_CODES.invalidParams, `Invalid params: ${problem}`, 200)
 }
 
 function end({ request, answer }: Stream): void {

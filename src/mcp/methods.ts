@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { isObject } from '../platform/json-text.ts'
+import type { RouteCaller } from '../route/callable-route.ts'
 import type { Access, Grant } from './access.ts'
 import type { Audit } from './audit.ts'
 import type { Exchange } from './exchange.ts'
 import { GuestMethods } from './guest-methods.ts'
 import type { GuestServer, ListKind } from './guest-server.ts'
-import { type Members, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, type Notification, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
 import { InputRequired } from './questions.ts'
@@ -36,6 +37,9 @@ export interface Methods {
 
   /** What identifies the content of each list. @param others - Identifies everything else that decides about them. */
   versions(others: string): ListVersions
+
+  /** Passes on what a client tells. Never throws. */
+  notified(notification: Notification, grant: Grant, caller: RouteCaller): Promise<void>
 
   /**
    * @returns the result, as JSON.
@@ -111,6 +115,11 @@ class AllMethods implements Methods {
       prompts: fingerprint(others),
       resources: fingerprint(others),
     }
+  }
+
+  async notified({ method, params }: Notification, { isWhole }: Grant, caller: RouteCaller): Promise<void> {
+    if (method !== 'notifications/roots/list_changed' || !isWhole) return
+    await this.#guestMethods.rootsChanged(isObject(params._meta) ? params._meta : {}, caller)
   }
 
   async answer(request: Request, exchange: Exchange): Promise<string> {
@@ -194,7 +203,8 @@ class AllMethods implements Methods {
   /** @param changing - Lists with a stream for changes. */
   #capabilities(grant: Grant, changing: ReadonlySet<string>): Members {
     const names = this.#featuresOf(grant)
-    return Object.fromEntries(names.map((name) => [name, changing.has(name) ? { listChanged: true } : {}]))
+    const all = (name: string) => ({ listChanged: true, ...(name === 'resources' && { subscribe: true }) })
+    return Object.fromEntries(names.map((name) => [name, changing.has(name) ? all(name) : {}]))
   }
 
   /** A client that asks for an unknown revision gets the newest one, and decides. */

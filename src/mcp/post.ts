@@ -15,7 +15,7 @@ import {
   idOf,
   isRequestId,
   type Members,
-  type Message,
+  type Notification,
   parseJson,
   type Request,
   type RequestId,
@@ -71,7 +71,10 @@ export async function answerPost(
     value = read.value
     if (Array.isArray(value)) return await answerBatch(value, read.text, post)
     const message = readMessage(read)
-    if (message.kind === 'notification') cancelBy(message, post)
+    if (message.kind === 'notification') {
+      cancelBy(message, post)
+      void methods.notified(message, grant, { request, log: request.log, isGone: false })
+    }
     if (message.kind !== 'request') return answer.accept()
     const { id, params, method } = message
     if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
@@ -149,7 +152,7 @@ function nameOf(id: RequestId, { request, grant }: Post): RequestName {
   return { id, client: grant.client, session: typeof session === 'string' ? session : undefined }
 }
 
-function cancelBy({ method, params }: Extract<Message, { kind: 'notification' }>, post: Post): void {
+function cancelBy({ method, params }: Notification, post: Post): void {
   const { requestId } = params
   if (method === 'notifications/cancelled' && isRequestId(requestId))
     post.running.cancel(nameOf(requestId, post))

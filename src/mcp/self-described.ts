@@ -70,6 +70,10 @@ class SelfDescribed implements GuestServer {
     throw new RpcError(RPC_CODES.methodNotFound, `Method not found: ${method}`, 200)
   }
 
+  async rootsChanged(): Promise<void> {
+    // such plug-ins have no notifications
+  }
+
   async review(log: FastifyBaseLogger): Promise<readonly Tool[]> {
     try {
       return [this.#toolIn(await this.#route.ask(DESCRIBING_EXPORT, new Uint8Array(), log), log)]

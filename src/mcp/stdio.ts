@@ -71,6 +71,12 @@ class Bridge {
   /** The revision of a client that began with `initialize`. */
   #revision: string | undefined
   #session: ClientSession = { capabilities: {} }
+  #maySubscribe = false
+  /** URIs of resources that the client waits for. */
+  readonly #resources = new Set<string>()
+  /** The stream of changes. */
+  #changes: AbortController | undefined
+  #listening: Promise<void> = Promise.resolve()
 
   constructor(target: BridgeTarget, write: (line: string) => void) {
     this.#target = target
@@ -85,7 +91,7 @@ class Bridge {
       this.#open.get(requestId as RequestId)?.abort()
       return
     }
-    if (this.#questions.take(message, line) || this.#setLevel(message)) return
+    if (this.#questions.take(message, line) || this.#answerHere(message)) return
     this.#run(this.#answer(line, message))
   }
 
@@ -101,20 +107,50 @@ class Bridge {
     this.#agent.destroy()
   }
 
-  /** @returns false if the message is another one. */
-  #setLevel(message: unknown): boolean {
+  /** Answers requests about the session, which the endpoint does not know. @returns false if the message is another one. */
+  #answerHere(message: unknown): boolean {
     const id = idOf(message)
     if (this.#revision === undefined || id === undefined || !isObject(message)) return false
-    if (message.method !== 'logging/setLevel') return false
-    const { level } = isObject(message.params) ? message.params : {}
+    const params = isObject(message.params) ? message.params : {}
+    switch (message.method) {
+      case 'logging/setLevel':
+        this.#run(this.#reply(id, message, async () => this.#setLevel(params)))
+        return true
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        if (!this.#maySubscribe) return false
+        this.#run(
+          this.#reply(id, message, () => this.#subscribe(params, message.method === 'resources/subscribe')),
+        )
+        return true
+      default:
+        return false
+    }
+  }
+
+  async #reply(id: RequestId, message: Members, work: () => Promise<void>): Promise<void> {
     try {
-      levelsFrom(String(level))
-      this.#session = { ...this.#session, logLevel: String(level) }
+      await work()
       this.#write(resultMessage(id, '{}'))
     } catch (error) {
       this.#write(failureOf(error, id, message))
     }
-    return true
+  }
+
+  #setLevel({ level }: Members): void {
+    levelsFrom(String(level))
+    this.#session = { ...this.#session, logLevel: String(level) }
+  }
+
+  /** @returns when the endpoint knows it. */
+  async #subscribe({ uri }: Members, isWanted: boolean): Promise<void> {
+    if (typeof uri !== 'string')
+      throw new RpcError(RPC_CODES.invalidParams, 'Invalid params: uri must be a text')
+    if (isWanted) this.#resources.add(uri)
+    else this.#resources.delete(uri)
+    const listened = this.#listening.then(() => this.#listen())
+    this.#listening = listened.catch(() => void this.#resources.delete(uri))
+    await listened
   }
 
   /** A request that is cancelled has no answer. */
@@ -163,28 +199,46 @@ class Bridge {
       if (isObject(result) && typeof result.protocolVersion === 'string') {
         const params = isObject(message.params) ? message.params : {}
         this.#session = { capabilities: askableCapabilities(params) }
-        if (this.#revision === undefined) this.#run(this.#listen())
+        this.#maySubscribe = hasSubscriptions(result)
+        if (this.#revision === undefined) this.#listening = this.#listen().catch(() => undefined)
         this.#revision = result.protocolVersion
       }
     }
     this.#write(text)
   }
 
-  /** Passes on that lists have changed, to a client whose revision has no request for it. */
-  async #listen(): Promise<void> {
-    const ended = new AbortController()
-    this.#streams.add(ended)
-    try {
-      const response = await this.#post(LISTEN, JSON.parse(LISTEN), ended.signal)
-      if (response.statusCode !== 200) return
-      for await (const each of messagesOf(response)) {
-        const { method } = JSON.parse(each)
-        if (CHANGES.includes(method)) this.#write(JSON.stringify({ jsonrpc: '2.0', method }))
+  /**
+   * Passes on what has changed, to a client whose revision has no request for it. A new stream takes the place of the one before.
+   *
+   * @returns when the endpoint has accepted it.
+   */
+  #listen(): Promise<void> {
+    const stream = new AbortController()
+    return new Promise((resolve, reject) => {
+      const begun = () => {
+        this.#changes?.abort()
+        this.#changes = stream
+        resolve()
       }
-    } catch {
-      // The client or the server has ended, or the lists do not change.
+      this.#run(this.#follow(stream, begun).then(resolve, reject))
+    })
+  }
+
+  async #follow(stream: AbortController, begun: () => void): Promise<void> {
+    this.#streams.add(stream)
+    const request = listenRequest([...this.#resources])
+    try {
+      const response = await this.#post(request, JSON.parse(request), stream.signal)
+      for await (const each of messagesOf(response)) {
+        const { method, params, error } = JSON.parse(each)
+        if (error) throw new RpcError(error.code, error.message)
+        if (method === 'notifications/subscriptions/acknowledged') begun()
+        else if (CHANGES.includes(method)) this.#write(changeMessage(method, params))
+      }
+    } catch (error) {
+      if (!stream.signal.aborted) throw error
     } finally {
-      this.#streams.delete(ended)
+      this.#streams.delete(stream)
     }
   }
 
@@ -207,22 +261,25 @@ class Bridge {
   }
 }
 
-/** The request for changes of all lists. */
-const LISTEN = JSON.stringify({
-  jsonrpc: '2.0',
-  id: 'changes',
-  method: 'subscriptions/listen',
-  params: {
-    notifications: { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true },
-    _meta: { [META.protocolVersion]: MODERN_REVISIONS[0], [META.clientCapabilities]: {} },
-  },
-})
+/** The request for changes of all lists, and of some resources. */
+function listenRequest(resourceSubscriptions: readonly string[]): string {
+  const lists = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
+  const _meta = { [META.protocolVersion]: MODERN_REVISIONS[0], [META.clientCapabilities]: {} }
+  const params = { notifications: { ...lists, resourceSubscriptions }, _meta }
+  return JSON.stringify({ jsonrpc: '2.0', id: 'changes', method: 'subscriptions/listen', params })
+}
 
 const CHANGES: readonly unknown[] = [
   'notifications/tools/list_changed',
   'notifications/prompts/list_changed',
   'notifications/resources/list_changed',
+  'notifications/resources/updated',
 ]
+
+/** The notification of a change without the name of the stream, which the client does not know. */
+function changeMessage(method: string, { uri }: Members): string {
+  return JSON.stringify({ jsonrpc: '2.0', method, ...(uri !== undefined && { params: { uri } }) })
+}
 
 /** A message of the client on its way. */
 interface Sent {
@@ -231,6 +288,12 @@ interface Sent {
   readonly id: RequestId | undefined
   readonly cancelled: AbortController
   readonly progress: GrowingProgress
+}
+
+/** Whether a client can wait for resources, by the result of `initialize`. */
+function hasSubscriptions({ capabilities }: Members): boolean {
+  const { resources } = isObject(capabilities) ? capabilities : {}
+  return isObject(resources) && resources.subscribe === true
 }
 
 function responseTo(sent: ClientRequest): Promise<IncomingMessage> {

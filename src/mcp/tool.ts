@@ -6,7 +6,7 @@ import { knownError, logFailure } from '../route/error-response.ts'
 import { fillerOf } from './defaults.ts'
 import type { ToolArguments, ToolDescription, ToolInput } from './description.ts'
 import type { Exchange } from './exchange.ts'
-import { channelTo } from './guest-messages.ts'
+import { channelTo, noChanges } from './guest-messages.ts'
 import { httpCallOf, httpResult } from './http-tool.ts'
 import type { Members } from './json-rpc.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
@@ -83,7 +83,7 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
 /** Calls a guest that may send messages to its client, or ask it. */
 function callWithAgent(route: CallableRoute, input: Uint8Array, exchange: Exchange): Promise<Uint8Array> {
   const { caller, questions } = exchange
-  connectAgent(caller.request, channelTo(exchange, questions, new Set()))
+  connectAgent(caller.request, channelTo(exchange, questions, noChanges()))
   return unlessAsked(route.call(input, caller), questions)
 }
 

@@ -50,7 +50,7 @@ test('a client that may not use prompts and resources is not told that there are
   const listChanged = true
   for (const [key, others] of [
     [READER, {}],
-    [WRITER, { resources: { listChanged }, prompts: { listChanged }, completions: {} }],
+    [WRITER, { resources: { listChanged, subscribe: true }, prompts: { listChanged }, completions: {} }],
   ] as const) {
     const { body } = await user.modern('server/discover', {}, bearer(key))
     expect(body.result.capabilities).toEqual({ tools: { listChanged }, logging: {}, ...others })

@@ -444,13 +444,56 @@ test('a plug-in that says that its list has changed is asked again, and clients 
     call_tool: [{ when: '', output: '{"content":[]}', tell: [['notify_tool_list_changed', '']] }],
   })
   const user = await serveMcp([hyper(plugin)])
-  const closing = new AbortController()
-  onTestFinished(() => closing.abort())
-  const filter = { notifications: { toolsListChanged: true } }
-  const reader = (await user.open('subscriptions/listen', filter, closing.signal)).getReader()
-  const next = async () => Buffer.from((await reader.read()).value ?? '').toString()
+  const next = await listen(user, { toolsListChanged: true })
   expect(await next()).toContain('acknowledged')
   await user.call('add')
+  expect(await next()).toContain('notifications/tools/list_changed')
+})
+
+/** A stream of changes. @returns its next event. */
+async function listen(user: McpUser, notifications: object): Promise<() => Promise<string>> {
+  const closing = new AbortController()
+  onTestFinished(() => closing.abort())
+  const reader = (await user.open('subscriptions/listen', { notifications }, closing.signal)).getReader()
+  return async () => Buffer.from((await reader.read()).value ?? '').toString()
+}
+
+test('clients that wait for a resource are told when a plug-in changes it', async () => {
+  const updated = (uri: string) => ['notify_resource_updated', JSON.stringify({ uri })] as const
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"save"}]}' }],
+    call_tool: [{ when: '', output: '{"content":[]}', tell: [updated('a:other'), updated('a:1')] }],
+    read_resource: [],
+  })
+  const user = await serveMcp([hyper(plugin)])
+  const { capabilities } = (await user.modern('server/discover')).body.result
+  expect(capabilities).toMatchObject({ resources: { listChanged: true, subscribe: true } })
+  const next = await listen(user, { resourceSubscriptions: ['a:1', 'a:2'] })
+  expect(await next()).toContain('"resourceSubscriptions":["a:1","a:2"]')
+  await user.call('save')
+  const event = await next()
+  expect(event).toContain('"method":"notifications/resources/updated","params":{"uri":"a:1","_meta"')
+  expect(event).not.toContain('a:other')
+  for (const wrong of ['a:1', [7], Array.from({ length: 1_001 }, String)]) {
+    const filter = { notifications: { resourceSubscriptions: wrong } }
+    expect((await user.modern('subscriptions/listen', filter)).body.error.code).toBe(-32_602)
+  }
+})
+
+test('a plug-in is told that the roots of a client have changed', async () => {
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[]}' }],
+    call_tool: [],
+    on_roots_list_changed: [
+      { when: '"context":{"_meta":{"a":1}}', output: '', tell: [['notify_tool_list_changed', '']] },
+    ],
+  })
+  const user = await serveMcp([hyper(plugin)])
+  const next = await listen(user, { toolsListChanged: true })
+  expect(await next()).toContain('acknowledged')
+  const params = { _meta: { a: 1 } }
+  const sent = await user.send({ jsonrpc: '2.0', method: 'notifications/roots/list_changed', params })
+  expect(sent.status).toBe(202)
   expect(await next()).toContain('notifications/tools/list_changed')
 })
 

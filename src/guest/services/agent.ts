@@ -27,11 +27,10 @@ const MESSAGES = [
   'notify_progress',
   'notify_prompt_list_changed',
   'notify_resource_list_changed',
+  'notify_resource_updated',
   'notify_tool_list_changed',
+  'notify_url_elicitation_completed',
 ] as const
-
-/** Clients cannot wait for these. */
-const WITHOUT_EFFECT = ['notify_resource_updated', 'notify_url_elicitation_completed'] as const
 
 /** Functions that return what the client answers. Without an answer the call ends. */
 const QUESTIONS = ['create_elicitation', 'create_message', 'list_roots'] as const
@@ -51,7 +50,7 @@ type SendToAgent = (name: AgentMessage, text: string, host: object | null) => st
 /** Messages of a guest to the client of its call, and questions with their answers. */
 export const agent: GuestService = defineService<Operations, SendToAgent>({
   name: 'agent',
-  imports: { [NAMESPACE]: [...MESSAGES, ...WITHOUT_EFFECT, ...QUESTIONS] },
+  imports: { [NAMESPACE]: [...MESSAGES, ...QUESTIONS] },
   operations: { send: ['text', 'text'] },
   isOffered: ({ contract }) => contract === 'hyper-mcp' || contract === 'raw' || contract === 'http',
   open: (use) => (importsOf(agent, use).length > 0 ? openAgent : undefined),
@@ -82,7 +81,6 @@ function agentFunctions(send: SendToAgent): Readonly<Record<string, HostFunction
       return 0n
     },
   ])
-  const silent = WITHOUT_EFFECT.map((name): [string, HostFunction] => [name, () => 0n])
   const questions = QUESTIONS.map((name): [string, HostFunction] => [
     name,
     (context: CallContext, at?: bigint) => {
@@ -92,7 +90,7 @@ function agentFunctions(send: SendToAgent): Readonly<Record<string, HostFunction
       return answer === undefined ? refuse(name, context) : context.store(answer)
     },
   ])
-  return Object.fromEntries([...messages, ...silent, ...questions])
+  return Object.fromEntries([...messages, ...questions])
 }
 
 /** @param at - undefined for a function without input. */

@@ -274,3 +274,51 @@ test('a client of 2025 sees changed lists, and the log from the level that it se
   expect(await next()).toMatchObject({ method: 'notifications/message', params: { level: 'warning' } })
   expect(await next()).toMatchObject({ id: 5 })
 })
+
+test('a client of 2025 waits for resources, and learns that a question at a URL is done', async () => {
+  const updated = (uri: string) => ['notify_resource_updated', JSON.stringify({ uri })] as const
+  const plugin = guestBytes(
+    cannedGuest({
+      list_tools: [{ when: '', output: '{"tools":[{"name":"save"}]}' }],
+      call_tool: [
+        {
+          when: '',
+          output: '{"content":[]}',
+          tell: [
+            updated('a:1'),
+            updated('a:2'),
+            ['notify_url_elicitation_completed', '{"elicitationId":"e"}'],
+          ],
+        },
+      ],
+      read_resource: [],
+    }),
+  )
+  const { send, next } = await bridge([{ url: '/h', plugin, contract: 'hyper-mcp' }])
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  }
+  send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  expect(await next()).toMatchObject({ result: { capabilities: { resources: { subscribe: true } } } })
+  const subscribe = (id: number, method: string, params: object) =>
+    send({ jsonrpc: '2.0', id, method, params })
+  subscribe(1, 'resources/subscribe', { uri: 'a:1' })
+  subscribe(2, 'resources/subscribe', { uri: 'a:2' })
+  for (const id of [1, 2]) expect(await next()).toMatchObject({ id, result: {} })
+  const changed = (uri: string) => ({
+    jsonrpc: '2.0',
+    method: 'notifications/resources/updated',
+    params: { uri },
+  })
+  const done = { method: 'notifications/elicitation/complete', params: { elicitationId: 'e' } }
+  send({ jsonrpc: '2.0', id: 3, method: 'tools/call', params: { name: 'save', arguments: {} } })
+  const all = [await next(), await next(), await next(), await next()] // in an order that is not known
+  expect(all).toEqual(expect.arrayContaining([changed('a:1'), changed('a:2'), { jsonrpc: '2.0', ...done }]))
+  expect(all).toContainEqual(expect.objectContaining({ id: 3 }))
+  subscribe(4, 'resources/unsubscribe', { uri: 'a:1' })
+  expect(await next()).toMatchObject({ id: 4, result: {} })
+  subscribe(5, 'resources/subscribe', { uri: 7 })
+  expect(await next()).toMatchObject({ id: 5, error: { code: -32_602 } })
+})
