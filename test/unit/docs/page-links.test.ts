@@ -37,6 +37,22 @@ test('the README has at most 200 lines', () => {
   expect(readPage('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
 })
 
+test('CONTRIBUTING has at most 120 lines, and its ten tasks name three files each that are there', () => {
+  const page = readPage('CONTRIBUTING.md')
+  expect(page.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
+  const [, tasks = ''] = page.split('## Ten tasks')
+  const rows = [...tasks.matchAll(/^\| (.*) \| (.*) \|$/gm)].slice(2, 12)
+  for (const [, task = '', cell = ''] of rows) {
+    const named = [...cell.matchAll(/`([\w/.-]+\/[\w.-]*)`/g)].map(([, path = '']) => path)
+    expect(cell.split(/[,;]/).length, task).toBeLessThanOrEqual(3)
+    expect(
+      named.filter((path) => !exists(`src/${path}`)),
+      task,
+    ).toEqual([])
+  }
+  expect(rows).toHaveLength(10)
+})
+
 /** Questions that readers have, and what the first screen of the page must say. */
 test.each([
   ['How do I limit memory?', 'docs/guide/limits.md', '--memory-max'],
