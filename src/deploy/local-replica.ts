@@ -42,8 +42,8 @@ interface LocalParts {
   readonly readTls?: TlsSettings | undefined
   /** Whether routes are opened without their store, if it cannot be reached. */
   readonly storeMayBeAway?: boolean
-  /** Seals what clients of tools send back. Default: a secret of this process. */
-  readonly stateSecret?: string | undefined
+  /** What the MCP endpoints of successive apps share. Default: nothing that other processes know. */
+  readonly streams?: KeptStreams | undefined
 }
 
 /** A replica in this process. */
@@ -83,7 +83,7 @@ function openApps(
 ): Apps {
   const pool = new RoutePool({ ...first, meters, storeMayBeAway: given.storeMayBeAway }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
-  const streams: KeptStreams = { stateSecret: given.stateSecret }
+  const { streams = {} } = given
   let tls = given.readTls
   return {
     open(options, signal) {

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCaller } from '../route/callable-route.ts'
 import type { Exchange } from './exchange.ts'
 import type { Members } from './json-rpc.ts'
+import type { GuestChange } from './list-changes.ts'
 import type { Tool } from './tool.ts'
 
 /** The lists of MCP, by the member of the result. */
@@ -29,6 +30,9 @@ export interface GuestServer {
    * @throws {@link RpcError} with the reason, if the guest fails.
    */
   answer(method: string, params: Members, exchange: Exchange): Promise<Members>
+
+  /** The next client gets a list that is read again, if it is one of this plug-in. */
+  forget(change: GuestChange): void
 
   /** Tells the guest that the roots of a client have changed. Never throws. @param meta - `_meta` of the notification. */
   rootsChanged(meta: Members, caller: RouteCaller): Promise<void>

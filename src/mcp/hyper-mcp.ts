@@ -12,7 +12,7 @@ import type { Exchange } from './exchange.ts'
 import { channelTo, type GuestChanges, noChanges } from './guest-messages.ts'
 import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { type Members, parseJson, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
-import type { ListChanges } from './list-changes.ts'
+import type { GuestChange, ListChanges } from './list-changes.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
@@ -197,7 +197,7 @@ class HyperMcp implements GuestServer {
     } catch (error) {
       logFailure(knownError(error), caller.request, this.#route.served)
     } finally {
-      this.#forget(changed)
+      this.#announce(changed)
     }
   }
 
@@ -281,14 +281,20 @@ class HyperMcp implements GuestServer {
       : this.#ask('call_tool', withContext(request, exchange), exchange)
   }
 
+  forget({ plugin, list }: GuestChange): void {
+    if (list === undefined || plugin !== this.plugin) return
+    this.#lists.delete(list)
+    if (list === 'resources') this.#lists.delete('resourceTemplates')
+  }
+
   /** The lists are read again, and clients that wait for a change do so. */
-  #forget({ lists, resources }: GuestChanges): void {
+  #announce({ lists, resources }: GuestChanges): void {
+    const { plugin } = this
     for (const list of lists) {
-      this.#lists.delete(list)
-      if (list === 'resources') this.#lists.delete('resourceTemplates')
-      this.#changes?.announce(list)
+      this.forget({ plugin, list })
+      this.#changes?.announce({ plugin, list })
     }
-    for (const uri of resources) this.#changes?.announceResource(uri)
+    for (const resource of resources) this.#changes?.announce({ plugin, resource })
   }
 
   /** @throws errors of the call; the question of the guest for the client; {@link ToolResultInvalidError} if the output is not an object of JSON. */
@@ -302,7 +308,7 @@ class HyperMcp implements GuestServer {
     const changed = noChanges()
     connectAgent(caller.request, channelTo(exchange, questions, changed))
     const called = this.#route.call(Buffer.from(input), caller, exported)
-    const output = await unlessAsked(called, questions).finally(() => this.#forget(changed))
+    const output = await unlessAsked(called, questions).finally(() => this.#announce(changed))
     const { value, text } = readAnswer(output, exported)
     if (questions && value.resultType === 'input_required')
       throw questions.forward(value) ?? new ToolResultInvalidError(exported, 'its questions are not valid')

@@ -19,6 +19,23 @@ export type ListVersions = Readonly<Record<ChangingList, string>>
 /** A list whose changes clients can wait for. */
 export type ChangingList = keyof typeof LISTS
 
+/** What a plug-in says that it has changed. */
+export interface GuestChange {
+  /** The name of the plug-in. */
+  readonly plugin: string
+  /** A list, or else a resource by its URI. */
+  readonly list?: ChangingList
+  readonly resource?: string
+}
+
+/** The other processes of a server, which have other clients and may run their requests. */
+export interface AgentRelay {
+  /** Cancels the only request with this key, whichever process runs it. */
+  cancel(key: string): void
+  /** Tells the other processes of a change. */
+  announce(change: GuestChange): void
+}
+
 /** The member of the filter and the notification, by list. */
 const LISTS = {
   tools: { member: 'toolsListChanged', notification: 'notifications/tools/list_changed' },
@@ -64,8 +81,15 @@ interface Stream {
 /** The streams of all apps that serve an endpoint one after the other. */
 export class ListChanges {
   readonly #streams = new Set<Stream>()
+  readonly #watchers = new Set<(change: GuestChange) => void>()
+  readonly #relay: Pick<AgentRelay, 'announce'> | undefined
   #versions: ListVersions | undefined
   #heartbeat: NodeJS.Timeout | undefined
+
+  /** @param relay - Other processes, which have other clients. Default: there are none. */
+  constructor(relay?: Pick<AgentRelay, 'announce'>) {
+    this.#relay = relay
+  }
 
   /** Sets the lists of the first app. Has no effect later. */
   begin(versions: ListVersions): void {
@@ -76,18 +100,36 @@ export class ListChanges {
   replace(versions: ListVersions): void {
     const before = this.#versions
     this.#versions = versions
-    for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) this.announce(list)
+    for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) this.#notifyOfList(list)
   }
 
-  /** Notifies the clients that wait for a list. */
-  announce(list: ChangingList): void {
+  /** Tells all clients that wait for it of a change, and those of other processes. */
+  announce(change: GuestChange): void {
+    this.announceHere(change)
+    this.#relay?.announce(change)
+  }
+
+  /** Tells the clients of this process of a change, after the plug-ins that have lists of it. */
+  announceHere(change: GuestChange): void {
+    for (const watch of this.#watchers) watch(change)
+    const { list, resource } = change
+    if (list !== undefined) this.#notifyOfList(list)
+    if (resource !== undefined) this.#notifyOfResource(resource)
+  }
+
+  /** @param watch - Called with each change of a plug-in. @returns ends it. */
+  watch(watch: (change: GuestChange) => void): () => void {
+    this.#watchers.add(watch)
+    return () => void this.#watchers.delete(watch)
+  }
+
+  #notifyOfList(list: ChangingList): void {
     for (const { request, answer, wanted } of this.#streams) {
       if (wanted.includes(list)) answer.notify(LISTS[list].notification, { _meta: metaOf(request) })
     }
   }
 
-  /** Notifies the clients that wait for a resource. */
-  announceResource(uri: string): void {
+  #notifyOfResource(uri: string): void {
     for (const { request, answer, resources } of this.#streams)
       if (resources.has(uri)) answer.notify(RESOURCE_UPDATED, { uri, _meta: metaOf(request) })
   }

@@ -117,6 +117,10 @@ export async function addMcp(
     { methods, access, rates, changes, audit, states, running },
   )
   if (isFound) addMetadata(app, { resource, authorizationServers, scopes })
+  const stop = changes?.watch((change) => {
+    for (const { guest } of guests) guest.forget(change)
+  })
+  app.addHook('onClose', async () => stop?.())
   const versionOf = ({ plugin, options: { url, tool } }: CallableRoute) => [url, plugin.digest, tool]
   const reviewed = guests.map(({ route, guest }) => ({ guest, version: JSON.stringify(versionOf(route)) }))
   return {

@@ -1,5 +1,6 @@
 import type { Client } from '../route/client.ts'
 import type { RequestId } from './json-rpc.ts'
+import type { AgentRelay } from './list-changes.ts'
 
 /** A request that is being answered. */
 export interface Cancellable {
@@ -20,6 +21,12 @@ export interface RequestName {
  */
 export class RunningRequests {
   readonly #byName = new Map<string, Set<Cancellable>>()
+  readonly #relay: Pick<AgentRelay, 'cancel'> | undefined
+
+  /** @param relay - Other processes, which may run the request. Default: there are none. */
+  constructor(relay?: Pick<AgentRelay, 'cancel'>) {
+    this.#relay = relay
+  }
 
   /** @returns must be called when the request is answered. */
   add(name: RequestName, request: Cancellable): () => void {
@@ -33,7 +40,19 @@ export class RunningRequests {
   }
 
   cancel(name: RequestName): void {
-    const [request, ...others] = this.#byName.get(keyOf(name)) ?? []
+    const key = keyOf(name)
+    if (this.#relay) this.#relay.cancel(key)
+    else this.cancelHere(key)
+  }
+
+  /** The number of requests in this process with a key. */
+  count(key: string): number {
+    return this.#byName.get(key)?.size ?? 0
+  }
+
+  /** Cancels the request with a key in this process, if it is the only one. */
+  cancelHere(key: string): void {
+    const [request, ...others] = this.#byName.get(key) ?? []
     if (others.length === 0) request?.cancel()
   }
 }

@@ -70,6 +70,10 @@ class SelfDescribed implements GuestServer {
     throw new RpcError(RPC_CODES.methodNotFound, `Method not found: ${method}`, 200)
   }
 
+  forget(): void {
+    // such plug-ins have no lists
+  }
+
   async rootsChanged(): Promise<void> {
     // such plug-ins have no notifications
   }

@@ -1,7 +1,7 @@
 import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
-import type { ListChanges } from '../mcp/list-changes.ts'
+import type { AgentRelay, ListChanges } from '../mcp/list-changes.ts'
 import type { RunningRequests } from '../mcp/running-requests.ts'
 import type { ToolNotes } from '../mcp/tool-notes.ts'
 import { openAccessLog } from '../observe/log/access-log.ts'
@@ -117,10 +117,10 @@ export async function createApp(
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
         const { addMcp, ...kept } = await import('../mcp/mcp.ts') // loaded on demand
-        const changes = streams.changes ?? new kept.ListChanges()
+        const changes = streams.changes ?? new kept.ListChanges(streams.relay)
         streams.changes = changes
         streams.stateSecret ??= kept.newStateSecret()
-        streams.running ??= new kept.RunningRequests()
+        streams.running ??= new kept.RunningRequests(streams.relay)
         streams.notes ??= new kept.ToolNotes()
         const { versions, review } = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
@@ -204,6 +204,8 @@ export interface KeptStreams {
   changes?: ListChanges
   running?: RunningRequests
   notes?: ToolNotes
+  /** The other processes of the server, if there are any. */
+  readonly relay?: AgentRelay | undefined
   /** Shared by the processes of a server. */
   stateSecret?: string | undefined
 }

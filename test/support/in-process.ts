@@ -119,6 +119,9 @@ export function startHere() {
       meters: async () => [],
       lines: async () => [],
       mask: () => undefined,
+      countRequests: async () => 0,
+      cancelRequest: () => undefined,
+      announce: () => undefined,
       drain: () => unlessFrozen(() => void server?.drain().then(() => end({ code: 0 }))),
       freeze() {
         held ??= []

@@ -1,3 +1,4 @@
+import type { GuestChange } from '../../mcp/list-changes.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import type { RateCount } from '../../platform/rate-counts.ts'
 import type { TlsSettings } from '../../server/tls.ts'
@@ -17,6 +18,12 @@ export type ProcessRequests = ReplicaRequests & {
   readonly lines: readonly [undefined, readonly string[]]
   /** Masks more values in the log. */
   readonly mask: readonly [Boot['secrets'], unknown]
+  /** The number of running requests of agents with a key. */
+  readonly countRequests: readonly [string, number]
+  /** Cancels the request of an agent with a key. */
+  readonly cancelRequest: readonly [string, unknown]
+  /** Tells of what a plug-in has changed in another process. */
+  readonly announce: readonly [GuestChange, unknown]
   /** Drains and ends. */
   readonly drain: readonly [undefined, unknown]
 }
@@ -27,6 +34,10 @@ export type PrimaryRequests = {
   readonly module: readonly [string, Uint8Array]
   /** Counts requests of clients, for the rate limit. */
   readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
+  /** Cancels the request of an agent with a key, whichever process runs it. */
+  readonly cancelRequest: readonly [string, unknown]
+  /** Tells the other processes of what a plug-in has changed. */
+  readonly announce: readonly [GuestChange, unknown]
   /** Answered when no connection will be handed over any more. */
   readonly quiet: readonly [undefined, unknown]
   /** Sent regularly: the sign of life. Without a state while the process starts, or has no descriptor left. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, InjectOptions } from 'fastify'
 import { watchParent } from '../../engine/watchdog.ts'
 import { ChangeRefusedError } from '../../errors/errors.ts'
+import type { AgentRelay } from '../../mcp/list-changes.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import { openLog, RecentLines, type Terminal } from '../../observe/log/log.ts'
 import { Secrets } from '../../observe/log/secrets.ts'
@@ -11,6 +12,7 @@ import { Meters } from '../../observe/metrics.ts'
 import type { TracingSdk } from '../../observe/traces.ts'
 import type { Environment } from '../../options/config.ts'
 import { descriptorTrouble, watchDescriptors } from '../../platform/descriptors.ts'
+import type { KeptStreams } from '../../server/app.ts'
 import { openHandedServer } from '../../server/server.ts'
 import { type Ending, openEnding } from '../../server/shutdown.ts'
 import { givenConfiguration, givenEdits } from '../given-state.ts'
@@ -77,6 +79,9 @@ export function serveForPrimary(host: ServingHost): void {
     mask: (values) => {
       for (const [value, shown] of values) started().secrets.add(value, shown)
     },
+    countRequests: (key) => serving?.streams.running?.count(key) ?? 0,
+    cancelRequest: (key) => serving?.streams.running?.cancelHere(key),
+    announce: (change) => serving?.streams.changes?.announceHere(change),
     drain: () => started().ending.begin('drain'),
   })
   // Without descriptors there is no status, but a sign of life.
@@ -92,6 +97,8 @@ export function serveForPrimary(host: ServingHost): void {
 /** A serving process that has started. */
 interface Serving {
   readonly replica: LocalReplica
+  /** What the MCP endpoints share. */
+  readonly streams: KeptStreams
   readonly meters: Meters | undefined
   readonly answers: Answers<ReplicaRequests>
   status(): Promise<Beat>
@@ -128,8 +135,14 @@ async function openServing(
     ? await (await import('../../observe/traces.ts')).startTracingSdk(environment)
     : undefined
   const meters = isWatched ? new Meters() : undefined
+  const gone = () => undefined // so is the primary
+  const relay: AgentRelay = {
+    cancel: (key) => void link.ask('cancelRequest', key).catch(gone),
+    announce: (change) => void link.ask('announce', change).catch(gone),
+  }
+  const streams: KeptStreams = { stateSecret, relay }
   const replica = await openLocalReplica(first, {
-    ...{ log, meters, counter, readTls, storeMayBeAway, stateSecret, start, revision: state.revision },
+    ...{ log, meters, counter, readTls, storeMayBeAway, streams, start, revision: state.revision },
     adapt: shareWorkers(count),
   })
   first.plugins.settled()
@@ -147,6 +160,7 @@ async function openServing(
   }
   return {
     replica,
+    streams,
     meters,
     answers: answersOf(replica, configuration),
     status: async () => ({

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { ProcessEndedError } from '../../errors/errors.ts'
+import type { GuestChange } from '../../mcp/list-changes.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import { servingProgram } from '../../platform/packages.ts'
 import type { RateCounts } from '../../platform/rate-counts.ts'
@@ -40,6 +41,11 @@ export interface ServingProcess extends ConnectionTaker {
   lines(): Promise<readonly string[]>
   /** Lets it mask more values in its log. */
   mask(secrets: Boot['secrets']): void
+  /** The number of running requests of agents with a key. */
+  countRequests(key: string): Promise<number>
+  cancelRequest(key: string): void
+  /** Tells it of what a plug-in has changed in another process. */
+  announce(change: GuestChange): void
   /** Asks it to drain and to end. */
   drain(): void
   /** Ends it at once. */
@@ -69,6 +75,10 @@ export interface PrimaryServices {
   /** The counts of the rate limit. */
   readonly rates: RateCounts
   module(digest: string): Promise<Uint8Array>
+  /** Cancels the request of an agent with a key, whichever process runs it. */
+  cancelRequest(key: string): Promise<void>
+  /** Tells the other processes of what a plug-in has changed. */
+  announce(change: GuestChange, from: ServingProcess): void
   /** Waits until this process will get no more connections. */
   quiet(process: ServingProcess): Promise<void>
   /** Called with each sign of life. */
@@ -118,6 +128,8 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
   const answers: Answers<PrimaryRequests> = {
     module: (digest) => services.module(digest),
     count: (questions) => questions.map((question) => services.rates.count(...question)),
+    cancelRequest: (key) => services.cancelRequest(key),
+    announce: (change) => services.announce(change, serving),
     quiet: () => services.quiet(serving),
     beat(sent) {
       beat = sent ?? beat
@@ -170,6 +182,9 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     meters: () => link.ask('meters', undefined),
     lines: () => link.ask('lines', undefined),
     mask: (secrets) => void link.ask('mask', secrets).catch(() => undefined), // it has ended
+    countRequests: (key) => link.ask('countRequests', key),
+    cancelRequest: (key) => void link.ask('cancelRequest', key).catch(() => undefined), // it has ended
+    announce: (change) => void link.ask('announce', change).catch(() => undefined), // it has ended
     drain: () => void link.ask('drain', undefined).catch(() => undefined), // it has ended
     kill: () => void child.kill('SIGKILL'),
   }

@@ -1,0 +1,29 @@
+import type { GuestChange } from '../../mcp/list-changes.ts'
+import type { ServingProcess } from './serving-process.ts'
+
+/*
+ * Requests of agents among serving processes. The message that cancels a request of 2025 is a request of its own, and may reach
+ * another process. So may a client that waits for a change.
+ */
+
+/**
+ * Cancels the request with this key, wherever it runs. Clients without a session may choose the same key: if several requests have it,
+ * none is cancelled.
+ */
+export async function cancelRequest(key: string, processes: readonly ServingProcess[]): Promise<void> {
+  const counts = await Promise.all(
+    processes.map((process) => process.countRequests(key).catch(() => 0)), // it has ended, or starts
+  )
+  const running = processes.filter((_, index) => counts[index] !== 0)
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  if (total === 1) for (const process of running) process.cancelRequest(key)
+}
+
+/** Tells all processes but one of a change. */
+export function announceChange(
+  change: GuestChange,
+  from: ServingProcess,
+  processes: readonly ServingProcess[],
+): void {
+  for (const process of processes) if (process !== from) process.announce(change)
+}
