@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { StartedAdmin } from './admin/admin.ts'
 import { programConfiguration } from './deploy/configuration.ts'
-import type { Deployments, Surroundings } from './deploy/deployments.ts'
+import type { DeploymentContext, Deployments } from './deploy/deployments.ts'
 import { changeServer, openDeployments } from './deploy/start.ts'
 import { openLog, type RecentLines } from './observe/log/log.ts'
 import type { Meters } from './observe/metrics.ts'
@@ -10,7 +10,7 @@ import {
   type CreateServerOptions,
   checkCreateServerOptions,
 } from './options/options.ts'
-import { type AppSource, openFront } from './server/server.ts'
+import { type AppSource, openSwappableApp } from './server/server.ts'
 
 /** A Fastify app that serves plug-ins and nothing else. */
 export interface WasmServer extends FastifyInstance {
@@ -65,7 +65,7 @@ export async function createServer(
         await admin?.close()
       },
     }
-    const front = await openFront({ ...checked, drainMs, graceMs }, behind, parts.log)
+    const front = await openSwappableApp({ ...checked, drainMs, graceMs }, behind, parts.log)
     stop = await changeServer(made, front.server, parts.log)
     admin?.show({
       deployments: made,
@@ -87,7 +87,7 @@ export async function createServer(
 }
 
 /** The resources that exist before the routes. */
-interface Parts extends Surroundings {
+interface Parts extends DeploymentContext {
   /** Present with the option `admin` or `probes`. */
   readonly meters?: Meters
   readonly lines?: RecentLines

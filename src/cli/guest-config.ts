@@ -6,7 +6,7 @@ import type { HostFunctions } from '../guest/host-functions.ts'
 import { serviceUse } from '../guest/services/service.ts'
 import { reasonsToWait } from '../guest/services/services.ts'
 import { syncOf } from '../guest/store/store.ts'
-import { checkGiven, locate, wholeOf } from '../options/check-config.ts'
+import { atLocation, checkNode, withRoutes } from '../options/check-config.ts'
 import { readConfig } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
 import { optionsWhere } from '../options/facts.ts'
@@ -39,7 +39,7 @@ interface PluginConfig {
   /** The options for loading. */
   readonly load: LoadOptions
   /** All options with their sources. */
-  readonly given: ConfigMap
+  readonly node: ConfigMap
 }
 
 /**
@@ -85,9 +85,9 @@ export function readPluginConfig(
   const merged = mergeConfig(config)
   const named = exportName === undefined ? [] : [fromWord('function', exportName)]
   const single = mergeMaps(merged.route, fromWord('plugin', source), ...named)
-  const given = wholeOf(merged.server, [single])
-  const server = checkGiven(merged.server, [single])
-  const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
+  const node = withRoutes(merged.server, [single])
+  const server = checkNode(merged.server, [single])
+  const loading = atLocation(merged.load, () => checkLoadOptions(toData(merged.load)))
   const [route] = server.routes
   if (!route) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)
   const sources = sourceOptions(loading, environment, showTransfers(host, 'pulled'))
@@ -99,19 +99,19 @@ export function readPluginConfig(
       ...loadOptions({ ...route, load: 'eager' }, { expected: 1, compiles: true }, loading, sources),
       name: nameOfWord(source),
     },
-    given,
+    node,
   }
 }
 
 /** Like {@link chooseEngine}, without opening the store. Problems name the flags or variables that cause them. */
 export function chooseEngineOf(
-  { route: options, given, server }: PluginConfig,
+  { route: options, node, server }: PluginConfig,
   plugin: Plugin,
   functions?: HostFunctions,
 ): EngineChoice {
   const route = resolveRoute(options, plugin)
   const waitsFor = reasonsToWait(serviceUse(route, plugin, functions, syncOf(server.store)))
-  return locate(given, () => chooseEngine(route, plugin, ['routes', '0'], waitsFor))
+  return atLocation(node, () => chooseEngine(route, plugin, ['routes', '0'], waitsFor))
 }
 
 /** The flags that select a guest's input. */

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AdminSources, StartedAdmin } from '../admin/admin.ts'
 import { commandConfiguration, readOwnOptions } from '../deploy/configuration.ts'
-import { type Deployments, reload, type Surroundings } from '../deploy/deployments.ts'
+import { type DeploymentContext, type Deployments, reload } from '../deploy/deployments.ts'
 import { mainModuleOf } from '../deploy/edits.ts'
 import type { FleetNode } from '../deploy/fleet/fleet-node.ts'
 import type { OpenedFleet, OpeningFleet } from '../deploy/fleet/open-fleet.ts'
@@ -76,8 +76,8 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
   let processes: Processes | undefined
   let fleet: OpenedFleet | undefined
   try {
-    const around = { ...host, onTransfer: showTransfers(host, 'pulled') }
-    const begin = async (options: CheckedServerOptions, node?: FleetNode): Promise<Surroundings> => {
+    const context = { ...host, onTransfer: showTransfers(host, 'pulled') }
+    const begin = async (options: CheckedServerOptions, node?: FleetNode): Promise<DeploymentContext> => {
       await admin?.close() // the first state of a fleet was refused, and another one is tried
       const lines = options.admin === undefined ? undefined : await keepLines()
       log = openLog(options.logLevel, {
@@ -96,9 +96,9 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
       admin = await startAdminOf(options, { log, meters, lines, processes, fleet: node }, host)
       return { log, meters, open }
     }
-    fleet = await openFleetOf({ config, around, begin, log: () => log })
+    fleet = await openFleetOf({ config, context, begin, log: () => log })
     const deployments =
-      fleet?.deployments ?? (await openDeployments(commandConfiguration(config, around), begin))
+      fleet?.deployments ?? (await openDeployments(commandConfiguration(config, context), begin))
     const server = await (processes ? processes.serve(deployments) : serveDeployments(deployments, log))
     const { url } = server
     fleet?.start(url)
@@ -128,7 +128,7 @@ async function openFleetOf(
     import('../deploy/fleet/settings.ts'),
     import('../deploy/fleet/open-fleet.ts'),
   ])
-  const own = await readOwnOptions(opening.config, opening.around)
+  const own = await readOwnOptions(opening.config, opening.context)
   const settings = fleetSettings(own)
   return settings && openFleet({ ...opening, own, settings })
 }
@@ -193,7 +193,7 @@ function renderConsole(url: string, madeToken: string | undefined): string {
 /** Loaded on demand. */
 async function openProcessesOf(
   { processes, processMemoryMax: memoryMax, processSilentMs: silentMs }: CheckedServerOptions,
-  surroundings: Pick<Surroundings, 'log' | 'meters'>,
+  surroundings: Pick<DeploymentContext, 'log' | 'meters'>,
   { secrets, signals }: Host,
 ): Promise<Processes | undefined> {
   if (!processes) return undefined

@@ -3,9 +3,9 @@ import { IncomingMessage } from 'node:http'
 import { sensitiveHeaders } from 'node:http2'
 import type { FastifyRequest } from 'fastify'
 import { giveBack } from '../platform/buffer-pool.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 import { sendWhole } from '../platform/http2-answer.ts'
 import { http2ResponseOf } from '../platform/missing-types.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { openHttp, renderRequest } from './http.ts'
@@ -13,7 +13,7 @@ import { openSimplism } from './simplism.ts'
 
 /** A contract whose input may be in pieces, because only the guest reads it. */
 interface GuestContract extends Omit<Contract, 'input'> {
-  input(request: FastifyRequest): CopiedBytes
+  input(request: FastifyRequest): ByteSource
 }
 
 /** The contract of a route, and how it reads bodies and sets headers. */
@@ -61,7 +61,7 @@ function openDirect(options: ContractOptions, isLogged: boolean): GuestContract 
   return {
     ...viaFastify,
 
-    input: (request) => (request.body as CopiedBytes | undefined) ?? NO_BYTES,
+    input: (request) => (request.body as ByteSource | undefined) ?? NO_BYTES,
 
     answer(output, reply) {
       const { raw, request } = reply

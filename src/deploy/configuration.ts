@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { OptionsError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
-import { checkGiven, locate } from '../options/check-config.ts'
+import { atLocation, checkNode } from '../options/check-config.ts'
 import type { Config, Environment } from '../options/config.ts'
 import { type ConfigMap, mapOf, type Origin, toData } from '../options/config-node.ts'
 import { type Merged, mergeConfig } from '../options/merge.ts'
@@ -14,7 +14,7 @@ import {
 } from '../options/options.ts'
 import { problemAt } from '../options/schema.ts'
 import { routeLabel } from '../options/served-route.ts'
-import { Pace, pacedMap } from '../platform/async-work.ts'
+import { EventLoopYielder, mapWithYields } from '../platform/event-loop.ts'
 import { listed } from '../platform/text.ts'
 import { isWritableByAll } from '../platform/trusted-path.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
@@ -42,7 +42,7 @@ export interface ConfigurationSource {
 }
 
 /** The context of a command line. */
-export interface CommandSurroundings {
+export interface CommandContext {
   readonly environment: Environment
   /** Receives the values of variables that are substituted into the configuration. */
   readonly secrets: Secrets
@@ -53,8 +53,8 @@ export interface CommandSurroundings {
 }
 
 /** The configuration of a command line: flags, variables and config file. */
-export function commandConfiguration(config: Config, around: CommandSurroundings): ConfigurationSource {
-  const sources = (load: CheckedLoadOptions) => sourceOptions(load, around.environment, around.onTransfer)
+export function commandConfiguration(config: Config, context: CommandContext): ConfigurationSource {
+  const sources = (load: CheckedLoadOptions) => sourceOptions(load, context.environment, context.onTransfer)
   return {
     listsProblems: true,
     sourceOptions: sources,
@@ -64,7 +64,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         hasFailed = true
         failed(error)
       }
-      const { path, given: file } = await readFile(config, around, report, reading)
+      const { path, node: file } = await readFile(config, context, report, reading)
       const isFileWrong = hasFailed
       try {
         return await readMerged(mergeConfig(config, file), path, isFileWrong, report)
@@ -80,9 +80,9 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         isFileWrong: boolean,
         failed: (error: unknown) => void,
       ): Promise<Configuration> {
-        const pace = new Pace()
+        const pace = new EventLoopYielder()
         await pace.step()
-        const loading = locate(merged.load, () => checkLoadOptions(toData(merged.load)))
+        const loading = atLocation(merged.load, () => checkLoadOptions(toData(merged.load)))
         const isWrong = isFileWrong || !areRight(config, merged, failed)
         const notTold = (error: unknown) => {
           if (!(isWrong && error instanceof OptionsError)) failed(error)
@@ -92,7 +92,7 @@ export function commandConfiguration(config: Config, around: CommandSurroundings
         reading.plugins.compiles = reading.compiles?.(merged.server) ?? reading.plugins.compiles
         const load = openLoader(loading, sources(loading), reading)
         const limits = { onFile: reading.onFile, maxFunctions: loading.maxFunctions }
-        const commands = Object.keys(around.commands)
+        const commands = Object.keys(context.commands)
         const found = await findRoutes(config, merged, load, notTold, commands, limits)
         const openFile = `every user can write to ${path}, and so run any code here: chmod o-w ${path}`
         const left = `skipped functions and files whose names cannot be routes: ${listed(found.leftOut)}`
@@ -127,14 +127,14 @@ export interface OwnOptions {
 /** Reads the options of a command line, and no plug-in. @throws the first problem. */
 export async function readOwnOptions(
   config: Config,
-  around: CommandSurroundings,
+  context: CommandContext,
   isServing = false,
 ): Promise<OwnOptions> {
   const raise = (error: unknown): never => {
     throw error
   }
-  const { path, given } = await readFile(config, around, raise, { isServing })
-  const { server, load } = mergeConfig(config, given)
+  const { path, node } = await readFile(config, context, raise, { isServing })
+  const { server, load } = mergeConfig(config, node)
   return { file: path, server, load }
 }
 
@@ -151,7 +151,7 @@ function areRight({ words }: Config, merged: Merged, failed: (error: unknown) =>
   const routes = merged.routes ?? [...merged.plugins.values()]
   if (words.length > 0 || routes.length === 0) return true // plug-ins among the arguments are checked one by one
   try {
-    checkGiven(merged.server, routes)
+    checkNode(merged.server, routes)
     return true
   } catch (error) {
     failed(error)
@@ -162,17 +162,17 @@ function areRight({ words }: Config, merged: Merged, failed: (error: unknown) =>
 /** The named config file; without one and without a plug-in, that of the working folder. */
 async function readFile(
   { configFile, words }: Config,
-  { environment, secrets }: CommandSurroundings,
+  { environment, secrets }: CommandContext,
   failed: (error: unknown) => void,
   { onFile, isServing }: Pick<ReadingOptions, 'onFile' | 'isServing'>,
-): Promise<{ path?: string; given?: ConfigMap }> {
+): Promise<{ path?: string; node?: ConfigMap }> {
   if (configFile === undefined && words.length > 0) return {}
   // Loaded on demand: with a plug-in on the command line there is often no config file.
   const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
   const path = configFile ?? findConfigFile('.', onFile)
   if (path === undefined) return {}
   onFile?.(path)
-  return { path, given: await readConfigFile(path, environment, secrets, failed, isServing) }
+  return { path, node: await readConfigFile(path, environment, secrets, failed, isServing) }
 }
 
 /** The origin of a program's options, for messages. */
@@ -192,11 +192,11 @@ export function programConfiguration(options: CheckedServerOptions): Configurati
     async read(reading) {
       const loader = openLoader(checkLoadOptions({}), {}, reading)
       await loader.expect(routes)
-      const found = await pacedMap(routes, async (route): Promise<DesiredRoute> => {
+      const found = await mapWithYields(routes, async (route): Promise<DesiredRoute> => {
         const loaded = loadedBefore(route, reading) ?? (await loader.load(route))
         const { version, plugin } = loaded
         return {
-          given: configurationData(route, version),
+          configured: configurationData(route, version),
           name: plugin.name,
           from: routeLabel(route),
           version,

@@ -5,7 +5,7 @@ import { ChangeRefusedError, InternalError } from '../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { nextTurn } from '../platform/async-work.ts'
+import { nextTurn } from '../platform/event-loop.ts'
 import { Mutex } from '../platform/mutex.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { readSource, type Source } from '../plugin/source/source.ts'
@@ -15,7 +15,7 @@ import type { ConfigurationSource } from './configuration.ts'
 import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileSnapshot, readSettled } from './file-snapshot.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
-import { together } from './plan.ts'
+import { combineErrors } from './plan.ts'
 import type { OwnReplica, PreparedRoutes, ResolvedRoutes } from './replica.ts'
 import type { Resolved } from './resolve.ts'
 import type { FirstPlan } from './resolver.ts'
@@ -54,7 +54,7 @@ export interface Deployments {
   /** The digests of the tags of registries that are served, by reference. */
   readonly tags: ReadonlyMap<string, string>
   /** Why the configuration is not served as it was read last; undefined if it is. */
-  readonly behind: Behind | undefined
+  readonly behind: FailedReload | undefined
 
   /**
    * Prepares a desired state, after earlier changes. Later changes wait until it is committed or aborted.
@@ -154,7 +154,7 @@ export interface Attempt {
 }
 
 /** A reload that has failed. */
-interface Behind {
+interface FailedReload {
   /** The first failure since the configuration was served as it was read, as ISO 8601. */
   readonly since: string
   /** The trigger of the last attempt. */
@@ -167,7 +167,7 @@ interface Behind {
 }
 
 /** What exists before the first deployment. */
-export interface Surroundings {
+export interface DeploymentContext {
   readonly log: FastifyBaseLogger
   /** The call metrics, if they are enabled. */
   readonly meters?: Meters | undefined
@@ -220,9 +220,9 @@ export function deploymentsFrom(
   source: ConfigurationSource,
   first: Deployment,
   parts: DeploymentParts,
-  surroundings: Surroundings,
+  context: DeploymentContext,
 ): Deployments {
-  return new LiveDeployments(source, first, parts, surroundings)
+  return new LiveDeployments(source, first, parts, context)
 }
 
 /** A configuration that a change has read again. */
@@ -243,13 +243,13 @@ interface CurrentChange {
 class LiveDeployments implements Deployments {
   readonly log = new ChangeLog()
   readonly #source: ConfigurationSource
-  readonly #surroundings: Surroundings
+  readonly #context: DeploymentContext
   readonly #replica: OwnReplica
   readonly #store: EditStore | undefined
   #current: Deployment
   #files: FileSnapshot
   #tags: ReadonlyMap<string, string>
-  #behind: Behind | undefined
+  #behind: FailedReload | undefined
   readonly #changes = new Mutex()
   readonly #closed = new AbortController()
 
@@ -257,7 +257,7 @@ class LiveDeployments implements Deployments {
     source: ConfigurationSource,
     first: Deployment,
     { files, tags, replica, store }: DeploymentParts,
-    surroundings: Surroundings,
+    context: DeploymentContext,
   ) {
     this.#source = source
     this.#current = first
@@ -265,7 +265,7 @@ class LiveDeployments implements Deployments {
     this.#tags = tags
     this.#replica = replica
     this.#store = store
-    this.#surroundings = surroundings
+    this.#context = context
     setMaxListeners(0, this.#closed.signal)
   }
 
@@ -274,12 +274,12 @@ class LiveDeployments implements Deployments {
   }
 
   get tag(): string {
-    return this.#surroundings.shared?.tag ?? `${BOOT}-${this.#current.revision}`
+    return this.#context.shared?.tag ?? `${BOOT}-${this.#current.revision}`
   }
 
   get revision(): number {
     const { revision } = this.#current
-    return this.#surroundings.shared?.revisionOf(revision) ?? revision
+    return this.#context.shared?.revisionOf(revision) ?? revision
   }
 
   get files(): FileSnapshot {
@@ -290,16 +290,16 @@ class LiveDeployments implements Deployments {
     return this.#tags
   }
 
-  get behind(): Behind | undefined {
+  get behind(): FailedReload | undefined {
     return this.#behind
   }
 
   get meters(): Meters | undefined {
-    return this.#surroundings.meters
+    return this.#context.meters
   }
 
   get applied(): Deployments['applied'] {
-    const { shared } = this.#surroundings
+    const { shared } = this.#context
     return shared && ((signal) => shared.applied(signal))
   }
 
@@ -354,7 +354,7 @@ class LiveDeployments implements Deployments {
     reason: string,
     options: ChangeOptions = {},
   ): Promise<Attempt> {
-    const { shared } = this.#surroundings
+    const { shared } = this.#context
     const make: Deployments['attempt'] = (...change) => this.#attempt(...change)
     return shared ? shared.change(desired, reason, options, make) : make(desired, reason, options)
   }
@@ -379,7 +379,7 @@ class LiveDeployments implements Deployments {
   }
 
   report({ record, error }: Attempt): void {
-    const { log, meters } = this.#surroundings
+    const { log, meters } = this.#context
     this.log.add(record)
     meters?.reloads.count(record.ok ? 'ok' : 'refused')
     const { reason, revision, routes, kept, ms, warnings } = record
@@ -396,7 +396,7 @@ class LiveDeployments implements Deployments {
   async download(url: string, signal: AbortSignal): Promise<Source> {
     const { options, desired } = this.#current
     const all = this.#source.sourceOptions(options)
-    const own = desired.configuration.routes.map(({ given }) => originOf(sourceOf(given)))
+    const own = desired.configuration.routes.map(({ configured }) => originOf(sourceOf(configured)))
     const maxBytes = Math.min(all.maxBytes ?? options.uploadLimit, options.uploadLimit)
     const authorization = own.includes(originOf(url)) ? all.authorization : undefined
     return readSource(url, { ...all, authorization, maxBytes, signal })
@@ -413,13 +413,13 @@ class LiveDeployments implements Deployments {
   }
 
   refuse(): void {
-    this.#surroundings.shared?.stop() // first: what a shutdown aborts is no refusal of what others serve
+    this.#context.shared?.stop() // first: what a shutdown aborts is no refusal of what others serve
     this.#closed.abort(new ChangeRefusedError('the server is shutting down'))
   }
 
   async close(): Promise<void> {
     this.refuse()
-    await this.#surroundings.shared?.close()
+    await this.#context.shared?.close()
     await Promise.race([this.#changes.idle, sleep(CHANGE_END_MS, undefined, { ref: false })])
     await this.#replica.close()
   }
@@ -430,7 +430,7 @@ class LiveDeployments implements Deployments {
     change: CurrentChange,
   ): Promise<Prepared> {
     const { signal, modules, isEdit, store = this.#store } = options
-    const { log } = this.#surroundings
+    const { log } = this.#context
     const now = this.#current
     let reread: Reread | undefined
     const read = () =>
@@ -506,12 +506,12 @@ class LiveDeployments implements Deployments {
       found({ plugins, tags })
       const failures: unknown[] = []
       const reading: ReadingOptions = {
-        ...{ isServing: true, signal, log: this.#surroundings.log, digests, plugins },
+        ...{ isServing: true, signal, log: this.#context.log, digests, plugins },
         onFile: (path) => files.note(path),
         onTag: (reference, digest) => tags.set(reference, digest),
       }
       const configuration = await this.#source.read(reading, (error) => failures.push(error))
-      if (!configuration || failures.length > 0) throw together(failures)
+      if (!configuration || failures.length > 0) throw combineErrors(failures)
       const { revision, edits } = this.#current.desired
       return this.#store
         ? desiredState(configuration, edits, revision)
@@ -519,7 +519,7 @@ class LiveDeployments implements Deployments {
     }, signal)
   }
 
-  #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): Behind {
+  #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): FailedReload {
     const { code, message } = toCodedError(failure)
     const since = this.#behind?.since ?? new Date().toISOString()
     return { since, reason, code, message, isOfTags: digests !== undefined }

@@ -11,7 +11,7 @@ import {
 import type { Merged } from '../options/merge.ts'
 import type { CheckedRouteOptions, CheckedServerOptions } from '../options/options.ts'
 import { defaultMethod } from '../options/served-route.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 import {
   type Edits,
   editPlugins,
@@ -62,7 +62,7 @@ export interface Configuration {
 /** A route of the configuration. */
 export interface DesiredRoute {
   /** The options with their origins. */
-  readonly given: ConfigMap
+  readonly configured: ConfigMap
   /** The name of its plug-in, from the config file or the file name. Equal names from several places get suffixes. */
   readonly name: string
   /** The file or line that it comes from, for messages. */
@@ -156,7 +156,7 @@ interface Overlay {
  * @throws the error of `refuse`, and `AdminUnknownError` for a missing version.
  */
 export async function overlay({ configuration, edits }: DesiredState, refuse: Refuse): Promise<Overlay> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   const warnings: string[] = []
   const folders = firstVersions(configuration)
   const versionsOf = (name: string, plugin: PluginVersions): Pick<RouteTarget, 'live' | 'next'> => {
@@ -180,8 +180,8 @@ export async function overlay({ configuration, edits }: DesiredState, refuse: Re
       return []
     }
     refuseEngine(id, options, configuration, refuse)
-    const given = givenOf(options, configuration)
-    return [{ given, name: String(name), from: ADMIN.name, ...versionsOf(String(name), plugin) }]
+    const configured = nodeOf(options, configuration)
+    return [{ configured, name: String(name), from: ADMIN.name, ...versionsOf(String(name), plugin) }]
   }
   const keep = ({ version, ...route }: DesiredRoute, id: string): RouteTarget[] => {
     const edit = edits.routes.get(id)
@@ -193,7 +193,7 @@ export async function overlay({ configuration, edits }: DesiredState, refuse: Re
   const ids = new Set<string>()
   const kept: RouteTarget[] = []
   for (const route of configuration.routes) {
-    const id = idOf(route.given)
+    const id = idOf(route.configured)
     ids.add(id)
     kept.push(...keep(route, id))
     await pace.step()
@@ -218,7 +218,7 @@ function refuseEngine(
   refuse: Refuse,
 ): void {
   if (engine === undefined || engine === 'subprocess') return
-  const plain = givenOf(others, configuration).entries.get('engine')?.given
+  const plain = nodeOf(others, configuration).entries.get('engine')?.configured
   if (plain && toData(plain) === 'subprocess')
     throw refuse(`The engine of route ${id} (subprocess in the configuration)`)
 }
@@ -249,7 +249,7 @@ export function withPlace<Options extends RouteEditOptions>(
   options: Options,
   configuration: Configuration,
 ): Options {
-  const { url = '/', method, host, contract } = desiredData(givenOf(options, configuration))
+  const { url = '/', method, host, contract } = desiredData(nodeOf(options, configuration))
   const place = { url, method: method ?? defaultMethod(contract) }
   return { ...options, ...place, ...(host !== undefined && { host }) }
 }
@@ -258,21 +258,21 @@ export function withPlace<Options extends RouteEditOptions>(
  * The options of a route of the admin API, over the defaults of its plug-in in the configuration or the common defaults.
  * Equal options yield the same object, which shows that the route has not changed.
  */
-function givenOf(options: RouteEditOptions, { defaults }: Configuration): ConfigMap {
-  const known = givens.get(defaults) ?? new WeakMap<object, ConfigMap>()
-  givens.set(defaults, known)
-  const given =
+function nodeOf(options: RouteEditOptions, { defaults }: Configuration): ConfigMap {
+  const known = nodes.get(defaults) ?? new WeakMap<object, ConfigMap>()
+  nodes.set(defaults, known)
+  const node =
     known.get(options) ??
     mergeMaps(
       mapOf([], ADMIN),
       defaults.plugins.get(String(options.plugin)) ?? defaults.route,
       mapFromData({ ...options, plugin: `plugin://${options.plugin}` }, ADMIN), // a name: no file is beside it
     )
-  known.set(options, given)
-  return given
+  known.set(options, node)
+  return node
 }
 
-const givens = new WeakMap<object, WeakMap<object, ConfigMap>>()
+const nodes = new WeakMap<object, WeakMap<object, ConfigMap>>()
 
 /** The plain data members of an object, with one origin. */
 export function mapFromData(data: object, origin: Origin): ConfigMap {
@@ -284,9 +284,9 @@ export function mapFromData(data: object, origin: Origin): ConfigMap {
 }
 
 /** The id of an unvalidated route, cached. */
-export function idOf(given: ConfigMap): string {
-  const id = targetIds.get(given) ?? idOfOptions(desiredData(given))
-  targetIds.set(given, id)
+export function idOf(node: ConfigMap): string {
+  const id = targetIds.get(node) ?? idOfOptions(desiredData(node))
+  targetIds.set(node, id)
   return id
 }
 
@@ -303,12 +303,12 @@ export function idOfOptions({ url = '/', host, method, contract }: RouteEditOpti
 }
 
 function desiredData({ entries }: ConfigMap): Readonly<Record<string, unknown>> {
-  return Object.fromEntries([...entries].map(([key, { given }]) => [key, toData(given)]))
+  return Object.fromEntries([...entries].map(([key, { configured }]) => [key, toData(configured)]))
 }
 
 /** The path or URL by which a route of the configuration names its plug-in. */
-export function sourceOf(given: ConfigMap): string {
-  return String(toData(given.entries.get('plugin')?.given ?? given))
+export function sourceOf(node: ConfigMap): string {
+  return String(toData(node.entries.get('plugin')?.configured ?? node))
 }
 
 /** The result of a change, including refused ones. */

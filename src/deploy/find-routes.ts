@@ -1,14 +1,14 @@
 import { ArtifactUnsupportedError, UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
-import { checkGiven, checkRoute, locate, placed } from '../options/check-config.ts'
+import { atLocation, checkNode, checkRoute, withLocation } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import {
   COMMAND_LINE,
   type ConfigMap,
   fromWord,
-  givenAt,
   mapOf,
   mergeMaps,
+  nodeAt,
   type Origin,
   originAt,
   renderOrigin,
@@ -17,7 +17,7 @@ import {
 import type { Merged } from '../options/merge.ts'
 import { type CheckedRouteOptions, type CheckedServerOptions, optionsError } from '../options/options.ts'
 import { problemAt } from '../options/schema.ts'
-import { pacedMap } from '../platform/async-work.ts'
+import { mapWithYields } from '../platform/event-loop.ts'
 import { parseJson } from '../platform/json-text.ts'
 import { listed, nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -123,11 +123,11 @@ class Finding {
     if (routes.length > 1) this.#refuseSingle()
     const { routePlugins } = this.#merged
     await this.#expect(routes)
-    return this.#each(routes, async (given, index) => {
-      const name = routePlugins[index] ?? nameOfPlace(sourceOf(given))
-      const { plugin, version } = await this.#loadFor(given, name)
+    return this.#each(routes, async (node, index) => {
+      const name = routePlugins[index] ?? nameOfPlace(sourceOf(node))
+      const { plugin, version } = await this.#loadFor(node, name)
       return [
-        { given: withSmoke(given, plugin, version), version, from: renderOrigin(urlOrigin(given)), name },
+        { configured: withSmoke(node, plugin, version), version, from: renderOrigin(urlOrigin(node)), name },
       ]
     })
   }
@@ -136,8 +136,8 @@ class Finding {
     const { plugins } = this.#merged
     if (plugins.size > 1) this.#refuseSingle()
     await this.#expect([...plugins.values()])
-    return this.#each([...plugins], ([name, given]) => {
-      return this.#ofMount(mountAt(name, sourceOf(given)), given)
+    return this.#each([...plugins], ([name, plugin]) => {
+      return this.#ofMount(mountAt(name, sourceOf(plugin)), plugin)
     })
   }
 
@@ -152,8 +152,8 @@ class Finding {
     const checked = items.map(({ source }) => common && { ...common, plugin: source })
     await this.#load.expect(checked.flatMap((route) => route ?? []))
     return this.#each(items, (mount, index) => {
-      const given = mergeMaps(this.#routeOf(mount.source), named)
-      return this.#ofMount(mount, given, checked[index])
+      const node = mergeMaps(this.#routeOf(mount.source), named)
+      return this.#ofMount(mount, node, checked[index])
     })
   }
 
@@ -187,39 +187,40 @@ class Finding {
   }
 
   /**
-   * @param given - Options common to its routes.
+   * @param node - Options common to its routes.
    * @param checked - The same, checked.
    */
-  async #ofMount(mount: Mount, given: ConfigMap, checked?: CheckedRouteOptions): Promise<DesiredRoute[]> {
+  async #ofMount(mount: Mount, node: ConfigMap, checked?: CheckedRouteOptions): Promise<DesiredRoute[]> {
     const { plugin: name } = mount
-    const { plugin, version } = await this.#loadFor(given, name, checked)
-    const has = (option: string) => givenAt(given, [option]) !== undefined
-    if (has('url')) return [{ given: withSmoke(given, plugin, version), version, from: mount.source, name }]
+    const { plugin, version } = await this.#loadFor(node, name, checked)
+    const has = (option: string) => nodeAt(node, [option]) !== undefined
+    if (has('url'))
+      return [{ configured: withSmoke(node, plugin, version), version, from: mount.source, name }]
     if (mount.path !== '' && !isRoutable(mount.path)) {
       const message = `no URL can be made of its name "${listed([name])}": give it another, or list it in "routes" with a "url"`
-      locate(given, () => {
+      atLocation(node, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })
     }
-    const isWhole = has('function') || toData(givenAt(given, ['contract']) ?? given) === 'hyper-mcp'
+    const isWhole = has('function') || toData(nodeAt(node, ['contract']) ?? node) === 'hyper-mcp'
     const { items, leftOut } = isWhole
       ? { items: [{ url: mount.path || '/' }], leftOut: [] }
-      : this.#routesAt(mount, plugin, given)
+      : this.#routesAt(mount, plugin, node)
     this.leftOut.push(...leftOut)
     return items.map((route) => {
       const own = Object.entries(route).map(([option, value]) => fromWord(option, value))
-      const whole = withSmoke(mergeMaps(given, ...own), plugin, version)
-      return { given: whole, version, from: mount.source, name }
+      const whole = withSmoke(mergeMaps(node, ...own), plugin, version)
+      return { configured: whole, version, from: mount.source, name }
     })
   }
 
-  #routesAt(mount: Mount, plugin: Plugin, given: ConfigMap): Mounted<MountedRoute> {
+  #routesAt(mount: Mount, plugin: Plugin, node: ConfigMap): Mounted<MountedRoute> {
     const chosen = this.#merged.exports.get(mount.plugin)
     if (chosen) {
       const { items, missing } = chosenRoutes(mount, plugin, chosen)
       if (missing.length === 0) return { items, leftOut: [] }
       const message = `"exports" of the plug-in ${plugin.name} names what it does not export, or what has no URL: ${listed(missing)}`
-      return locate(given, () => {
+      return atLocation(node, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })
     }
@@ -237,7 +238,7 @@ class Finding {
     items: readonly Item[],
     plan: (item: Item, index: number) => Promise<DesiredRoute[]>,
   ): Promise<DesiredRoute[]> {
-    const planned = await pacedMap(items, async (item, index) => {
+    const planned = await mapWithYields(items, async (item, index) => {
       try {
         return { routes: await plan(item, index) }
       } catch (error) {
@@ -252,10 +253,10 @@ class Finding {
   }
 
   /** Tells the loader which routes to expect. Invalid options are reported when the plug-in is loaded. */
-  async #expect(givens: readonly ConfigMap[]): Promise<void> {
-    const routes = givens.flatMap((given) => {
+  async #expect(nodes: readonly ConfigMap[]): Promise<void> {
+    const routes = nodes.flatMap((node) => {
       try {
-        return checkRoute(given) ?? []
+        return checkRoute(node) ?? []
       } catch {
         return []
       }
@@ -268,16 +269,16 @@ class Finding {
   }
 
   #check(routes: readonly ConfigMap[]): CheckedServerOptions {
-    return checkGiven(this.#merged.server, routes)
+    return checkNode(this.#merged.server, routes)
   }
 
   /** Problems of the server's options are not attributed to a plug-in. */
-  async #loadFor(given: ConfigMap, name: string, route = checkRoute(given)): Promise<LoadedVersion> {
+  async #loadFor(node: ConfigMap, name: string, route = checkRoute(node)): Promise<LoadedVersion> {
     if (!route) throw new UsageError('name a plug-in')
     try {
       return await this.#load.load(route, name)
     } catch (error) {
-      throw placed(error, given, 'plugin')
+      throw withLocation(error, node, 'plugin')
     }
   }
 
@@ -285,10 +286,10 @@ class Finding {
   #refuseSingle(): void {
     const { flags, variables } = this.#config
     for (const option of ['function', 'url']) {
-      const given = flags.route.entries.get(option) ?? variables.route.entries.get(option)
-      if (given)
+      const entry = flags.route.entries.get(option) ?? variables.route.entries.get(option)
+      if (entry)
         throw new UsageError(
-          `${renderOrigin(given.origin)} applies to a single plug-in, but there are several`,
+          `${renderOrigin(entry.origin)} applies to a single plug-in, but there are several`,
         )
     }
   }
@@ -316,12 +317,12 @@ const CONFIG_FILE = /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i
  *
  * @throws {@link ArtifactUnsupportedError} if it is not an object of requests by function.
  */
-function withSmoke(given: ConfigMap, plugin: Plugin, { companions, name }: Version): ConfigMap {
-  if (companions?.smoke === undefined || givenAt(given, ['smoke'])) return given
-  const own = givenAt(given, ['function'])
+function withSmoke(node: ConfigMap, plugin: Plugin, { companions, name }: Version): ConfigMap {
+  if (companions?.smoke === undefined || nodeAt(node, ['smoke'])) return node
+  const own = nodeAt(node, ['function'])
   const exported = own ? toData(own) : callableExports(plugin)[0]
   const smoke = requestsOf(companions.smoke, name).get(String(exported))
-  return smoke === undefined ? given : mergeMaps(mapFromData({ smoke }, ARTIFACT), given)
+  return smoke === undefined ? node : mergeMaps(mapFromData({ smoke }, ARTIFACT), node)
 }
 
 /** The origin of options of an artifact, for messages. */
@@ -334,6 +335,6 @@ function requestsOf(text: string, name: string): ReadonlyMap<string, unknown> {
   throw new ArtifactUnsupportedError(name, 'its smoke requests are not a JSON object by function')
 }
 
-function urlOrigin(given: ConfigMap): Origin {
-  return originAt(given, [given.entries.has('url') ? 'url' : 'plugin'])
+function urlOrigin(node: ConfigMap): Origin {
+  return originAt(node, [node.entries.has('url') ? 'url' : 'plugin'])
 }

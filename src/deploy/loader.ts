@@ -3,9 +3,9 @@ import type { Environment } from '../options/config.ts'
 import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedLoadOptions, CheckedRouteOptions } from '../options/options.ts'
 import { type LoadedBy, loadedFor } from '../options/resolved-route.ts'
-import { Pace } from '../platform/async-work.ts'
 import { defaultCacheFolder } from '../platform/cache-folder.ts'
-import type { LoadPlace } from '../plugin/compiled-modules.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
+import type { LoadContext } from '../plugin/compiled-modules.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
 import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
 import type { ScannedFile } from '../plugin/scan-file.ts'
@@ -33,7 +33,7 @@ export interface LoadedVersion {
 }
 
 /** How a configuration is read: its folder, abort signal and callbacks. */
-export interface ReadingOptions extends LoadPlace {
+export interface ReadingOptions extends LoadContext {
   /** Called with each local file or folder before it is read. */
   onFile?(path: string): void
   /** Called with each tag of a registry, and the digest that is used for it. */
@@ -84,7 +84,7 @@ export class PluginTable {
 
   /** Removes plug-ins without blocking the event loop. */
   async removeUnless(isKept: (digest: string) => boolean): Promise<void> {
-    const pace = new Pace()
+    const pace = new EventLoopYielder()
     for (const key of this.#plugins.keys()) {
       if (!isKept(key.slice(0, key.indexOf(' ')))) this.#plugins.delete(key)
       await pace.step()

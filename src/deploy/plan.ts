@@ -2,18 +2,18 @@ import type { FastifyBaseLogger } from 'fastify'
 import { CheckFailedError } from '../errors/errors.ts'
 import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { openLog } from '../observe/log/log.ts'
-import { placed } from '../options/check-config.ts'
+import { withLocation } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
 import type { ConfigMap } from '../options/config-node.ts'
 import { optionsByError } from '../options/facts.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp, lifeOf } from '../server/app.ts'
-import { type CommandSurroundings, type ConfigurationSource, commandConfiguration } from './configuration.ts'
+import { type CommandContext, type ConfigurationSource, commandConfiguration } from './configuration.ts'
 import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
-import { givenOptions, type Resolved, type Resolving, resolve } from './resolve.ts'
+import { optionsOfNode, type Resolved, type Resolving, resolve } from './resolve.ts'
 
 /** The routes to serve, before anything is opened. */
 export interface Plan extends Resolved {
@@ -21,7 +21,7 @@ export interface Plan extends Resolved {
   /** Path of the config file; undefined if there is none. */
   readonly file: string | undefined
   /** All options with their origins, including those of loading. */
-  readonly given: ConfigMap
+  readonly node: ConfigMap
 }
 
 /** How a configuration is planned with edits. */
@@ -57,7 +57,7 @@ export async function planServer(
     const { desired, resolving } = await desire(configuration)
     const resolved = await resolve(desired, { ...resolving, failed: report })
     if (hasFailed && resolved.routes.length === 0) return undefined
-    return { ...resolved, desired, file: configuration.file, given: givenOptions(desired, resolved) }
+    return { ...resolved, desired, file: configuration.file, node: optionsOfNode(desired, resolved) }
   } catch (error) {
     if (!hasFailed) throw error
     failed(error)
@@ -78,8 +78,8 @@ function withoutEdits(): Planning {
 }
 
 /** {@link planAll} for a command line. */
-export async function planCommand(config: Config, around: CommandSurroundings): Promise<Plan> {
-  return planAll(commandConfiguration(config, around))
+export async function planCommand(config: Config, context: CommandContext): Promise<Plan> {
+  return planAll(commandConfiguration(config, context))
 }
 
 /**
@@ -93,7 +93,7 @@ export async function planAll(source: ConfigurationSource, planning?: Planning):
   const plan = await planServer(source, failed, planning)
   if (plan && failures.length === 0) return plan
   if (plan) await openEach(plan, failed)
-  throw together(failures)
+  throw combineErrors(failures)
 }
 
 /**
@@ -104,7 +104,7 @@ export async function planAll(source: ConfigurationSource, planning?: Planning):
  * @param failed - Called with the reason that a route cannot be served and its line in the config file.
  */
 export async function openEach(
-  { options, routes, given }: Pick<Plan, 'options' | 'routes' | 'given'>,
+  { options, routes, node }: Pick<Plan, 'options' | 'routes' | 'node'>,
   failed: (error: unknown) => void,
 ): Promise<readonly ServedRoute[]> {
   const opened = new Map<number, ServedRoute>()
@@ -121,7 +121,7 @@ export async function openEach(
         await open(some.slice(some.length / 2), trial)
         return
       }
-      failed(blame(error, given))
+      failed(withOption(error, node))
     }
   }
   const lazy = routes.flatMap(({ plugin }, index) => (plugin.compile ? [index] : []))
@@ -147,18 +147,18 @@ export async function openTogether(
 
 /** The reason that a server does not start: each route is checked alone. If none fails, it is the start's own error. */
 export async function explainPlanFailure(
-  plan: Pick<Plan, 'options' | 'routes' | 'given'>,
+  plan: Pick<Plan, 'options' | 'routes' | 'node'>,
   error: unknown,
 ): Promise<unknown> {
-  const { given, options } = plan
-  if (options.routes.length === 1) return blame(error, given)
+  const { node, options } = plan
+  if (options.routes.length === 1) return withOption(error, node)
   const failures: unknown[] = []
   await openEach(plan, (failure) => failures.push(failure))
-  return failures.length > 0 ? together(failures) : blame(error, given)
+  return failures.length > 0 ? combineErrors(failures) : withOption(error, node)
 }
 
 /** A single failure unchanged; several as a list of messages. */
-export function together(failures: readonly unknown[]): unknown {
+export function combineErrors(failures: readonly unknown[]): unknown {
   const list = listOf(failures)
   return failures.every((failure) => planMessage(failure) === list) ? failures[0] : new CheckFailedError(list)
 }
@@ -174,10 +174,10 @@ function planMessage(error: unknown): string {
 }
 
 /** Adds the config line of a failure of the server. Those of routes have theirs, and a missing package has none. */
-function blame(error: unknown, server: ConfigMap): unknown {
+function withOption(error: unknown, server: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const option = SERVER_OPTIONS.get(code)
-  return option === undefined ? error : placed(error, server, option)
+  return option === undefined ? error : withLocation(error, server, option)
 }
 
 const SERVER_OPTIONS = optionsByError('server')

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MountConflictError } from '../errors/errors.ts'
-import { checkGiven, locate, placed, wholeOf } from '../options/check-config.ts'
+import { atLocation, checkNode, withLocation, withRoutes } from '../options/check-config.ts'
 import {
   COMMAND_LINE,
   type ConfigMap,
-  givenAt,
   mapOf,
   mergeMaps,
+  nodeAt,
   originAt,
   renderOrigin,
   toData,
@@ -20,8 +20,8 @@ import {
 } from '../options/options.ts'
 import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/served-route.ts'
-import { Pace, pacedMap } from '../platform/async-work.ts'
-import type { LoadPlace } from '../plugin/compiled-modules.ts'
+import { EventLoopYielder, mapWithYields } from '../platform/event-loop.ts'
+import type { LoadContext } from '../plugin/compiled-modules.ts'
 import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
 import { bytesOf } from '../plugin/source/module-bytes.ts'
 import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
@@ -64,7 +64,7 @@ interface ResolvedTarget {
 }
 
 /** The context for resolving a desired state. */
-export interface Resolving extends LoadPlace {
+export interface Resolving extends LoadContext {
   /** Loaded plug-ins, extended by resolving; bytes of modules that are stored nowhere else. */
   readonly plugins: PluginTable
   /** The current deployment with the same configuration: routes with the same options are not validated again. */
@@ -94,23 +94,23 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const { before, live = [], refuse, failed } = resolving
   const { targets, edits, warnings } = await overlay(desired, refuse)
   const load = before?.options ?? loadOptionsOf(configuration)
-  const pace = new Pace()
-  const same = new Map(before?.routes.map((route) => [route.target.given, route]))
+  const pace = new EventLoopYielder()
+  const same = new Map(before?.routes.map((route) => [route.target.configured, route]))
   await pace.step()
   const kept: (ResolvedTarget | undefined)[] = []
   for (const target of targets) {
-    const route = same.get(target.given)
+    const route = same.get(target.configured)
     kept.push(route && isSame(route.target, target) ? route : undefined)
     await pace.step()
   }
   const fresh = targets.filter((_, index) => !kept[index])
   const { checked, server } = checkRoutes(fresh, desired, before)
-  const loaded = await pacedMap(fresh, async (target, index) => {
+  const loaded = await mapWithYields(fresh, async (target, index) => {
     const options = checked[index]
     if (!options) throw new Error('a route was not validated')
     const versions = loadVersions(target, options, load, resolving).catch((error) => {
       // What was only read with the configuration may be refused when it is compiled.
-      throw before ? error : placed(error, target.given, 'plugin')
+      throw before ? error : withLocation(error, target.configured, 'plugin')
     })
     return { target, options, ...(await versions) }
   })
@@ -118,8 +118,8 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const served = new Map<string, ResolvedTarget[]>()
   for (const route of live) served.set(route.options.url, [...(served.get(route.options.url) ?? []), route])
   for (const { target, plugin, next, options } of loaded) {
-    if (target.checked || canServe(target.given, options, plugin, failed)) {
-      const origins = target.checked ? undefined : target.given
+    if (target.checked || canServe(target.configured, options, plugin, failed)) {
+      const origins = target.checked ? undefined : target.configured
       const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
       const made = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
@@ -145,16 +145,16 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
 
 /** The options of a configuration for loading plug-ins. @throws `OptionsError` */
 export function loadOptionsOf({ load }: Pick<DesiredState['configuration'], 'load'>): CheckedLoadOptions {
-  return locate(load, () => checkLoadOptions(toData(load)))
+  return atLocation(load, () => checkLoadOptions(toData(load)))
 }
 
 /** The schema of a tool is beside its plug-in, or travels with its artifact. */
 function sourceOfTool(
-  { given, live }: RouteTarget,
+  { configured, live }: RouteTarget,
   { tool }: CheckedRouteOptions,
 ): Pick<VersionedRoute, 'source' | 'xtpSchema'> {
-  if (!tool || givenAt(given, ['plugin'])?.kind !== 'scalar') return {}
-  return { source: sourceOf(given), xtpSchema: live.companions?.xtpSchema }
+  if (!tool || nodeAt(configured, ['plugin'])?.kind !== 'scalar') return {}
+  return { source: sourceOf(configured), xtpSchema: live.companions?.xtpSchema }
 }
 
 function isSame(one: RouteTarget, other: RouteTarget): boolean {
@@ -185,10 +185,10 @@ function checkRoutes(
   before: Resolved | undefined,
 ): { checked: readonly CheckedRouteOptions[]; server: CheckedServerOptions } {
   const known = before?.options ?? configuration.checked
-  const givens = fresh.filter((target) => !target.checked).map(({ given }) => given)
+  const nodes = fresh.filter((target) => !target.checked).map(({ configured }) => configured)
   // If the server's own options are invalid, routes are checked without them.
   const server = configuration.problem ? NO_OPTIONS : configuration.server
-  const found = known && givens.length === 0 ? known : checkGiven(server, givens)
+  const found = known && nodes.length === 0 ? known : checkNode(server, nodes)
   const rest = found.routes.values()
   const checked = fresh.flatMap((target) => target.checked ?? rest.next().value ?? [])
   return { checked, server: known ?? found }
@@ -246,7 +246,7 @@ async function tryUnused(
   limits: LoadLimits,
   resolving: Resolving,
 ): Promise<void> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   for (const [name, { versions }] of plugins) {
     await pace.step()
     const known = before.desired.edits.plugins.get(name)?.versions
@@ -262,14 +262,14 @@ async function tryUnused(
 
 /** Checks that the plug-in has the function and that an engine supports the route's options. Failures name their origin. */
 function canServe(
-  given: ConfigMap,
+  node: ConfigMap,
   route: CheckedRouteOptions,
   plugin: Plugin,
   failed: (error: unknown) => void,
 ): boolean {
   const problems: unknown[] = []
   try {
-    locate(wholeOf(NO_OPTIONS, [given]), () =>
+    atLocation(withRoutes(NO_OPTIONS, [node]), () =>
       chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
     )
   } catch (error) {
@@ -278,7 +278,7 @@ function canServe(
   try {
     routeFunction(route, plugin)
   } catch (error) {
-    problems.push(placed(error, given, 'function', 'plugin'))
+    problems.push(withLocation(error, node, 'function', 'plugin'))
   }
   for (const problem of problems) failed(problem)
   return problems.length === 0
@@ -293,22 +293,22 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
 }
 
 /** A route of the admin API names its plug-in, not a source. */
-function namedRoute({ target: { given, from, checked }, options, plugin }: ResolvedTarget): NamedRoute {
-  const origin = originAt(given, ['plugin'])
+function namedRoute({ target: { configured, from, checked }, options, plugin }: ResolvedTarget): NamedRoute {
+  const origin = originAt(configured, ['plugin'])
   const isInFile = origin.kind === 'file'
   return {
     plugin,
     options,
-    source: checked?.plugin ?? (from === ADMIN.name ? plugin : sourceOf(given)),
+    source: checked?.plugin ?? (from === ADMIN.name ? plugin : sourceOf(configured)),
     place: isInFile ? renderOrigin(origin) : `route ${options.url} (${from})`,
   }
 }
 
 /** All options of a command line with their origins, including those of loading. */
-export function givenOptions({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
+export function optionsOfNode({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
   const server = configuration.problem ? NO_OPTIONS : configuration.server
-  const givens = routes.map(({ target }) => target.given)
-  return mergeMaps(wholeOf(server, givens), configuration.load)
+  const nodes = routes.map(({ target }) => target.configured)
+  return mergeMaps(withRoutes(server, nodes), configuration.load)
 }
 
 /** Pages of the largest memory of any route. */

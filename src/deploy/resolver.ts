@@ -1,12 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { CheckedLoadOptions } from '../options/options.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import { type Configuration, type DesiredState, refuseEdit, refuseState } from './desired-state.ts'
 import { type Edits, mainModuleOf, type Version } from './edits.ts'
 import { PluginTable } from './loader.ts'
-import { type Plan, together } from './plan.ts'
+import { combineErrors, type Plan } from './plan.ts'
 import { keepWhatStays, loadOptionsOf, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
@@ -80,7 +80,7 @@ export class Resolver {
       before: isReread ? undefined : now,
       failed: (error) => failures.push(error),
     })
-    if (failures.length > 0) throw together(failures)
+    if (failures.length > 0) throw combineErrors(failures)
     const { options: current, warnings: waiting } = keepWhatStays(resolved.options, this.#start)
     const desired = { ...state, edits: resolved.edits }
     return { ...resolved, desired, current, waiting, plugins, module: moduleOf(plugins, this.#store) }
@@ -158,7 +158,7 @@ export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
 
 /** Digests of the versions that routes use, and of the configuration's versions. */
 async function usedBy({ routes, desired }: Pick<ResolvedState, 'routes' | 'desired'>): Promise<Set<string>> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   const used = new Set<string>()
   for (const { target } of routes) {
     used.add(target.live.digest)

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
-import { type ConfigMap, givenAt, toData } from '../options/config-node.ts'
+import { type ConfigMap, nodeAt, toData } from '../options/config-node.ts'
 import { watchDescriptors } from '../platform/descriptors.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
-import { type Deployment, type Deployments, deploymentsFrom, type Surroundings } from './deployments.ts'
+import { type Deployment, type DeploymentContext, type Deployments, deploymentsFrom } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { FileSnapshot } from './file-snapshot.ts'
@@ -24,7 +24,7 @@ import type { EditStore } from './state-folder.ts'
  */
 export async function openDeployments(
   source: ConfigurationSource,
-  begin: (options: Resolved['options']) => Surroundings | Promise<Surroundings>,
+  begin: (options: Resolved['options']) => DeploymentContext | Promise<DeploymentContext>,
   openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
   const first = await planFirst(source, openStore, (server) => !hasProcesses(server))
@@ -88,14 +88,14 @@ export async function planFirst(
 }
 
 function hasProcesses(server: ConfigMap): boolean {
-  const given = givenAt(server, ['processes'])
-  const count = given && toData(given)
+  const node = nodeAt(server, ['processes'])
+  const count = node && toData(node)
   return count === 'auto' || Number(count) > 0
 }
 
 /** Loaded only where edits exist or are possible. */
 async function openServerStore({ server }: Configuration): Promise<EditStore | undefined> {
-  const [admin, state, processes] = ['admin', 'state', 'processes'].map((option) => givenAt(server, [option]))
+  const [admin, state, processes] = ['admin', 'state', 'processes'].map((option) => nodeAt(server, [option]))
   if (!admin && !state && !processes) return undefined
   const { editsInFolder, editsInMemory } = await import('./state-folder.ts')
   const folder = state && toData(state)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StateInvalidError, StateUntrustedError, StateUnwritableError } from '../errors/errors.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 import { makeFolder } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import { sha256InSlices } from '../plugin/source/digest.ts'
@@ -94,7 +94,7 @@ export function editsInFolder(folder: string): EditStore {
 
 /** The digests of all modules, and of their detached signatures. */
 export async function digestsOf({ plugins }: Edits): Promise<Set<string>> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   const digests = new Set<string>()
   for (const { versions } of plugins.values()) {
     for (const { modules } of versions) {
@@ -128,7 +128,7 @@ function storeInMemory(): ModuleStore {
     },
     put: async (digest, module) => void modules.set(digest, module),
     async keep(digests) {
-      const pace = new Pace()
+      const pace = new EventLoopYielder()
       for (const digest of modules.keys()) {
         if (!digests.has(digest)) modules.delete(digest)
         await pace.step()

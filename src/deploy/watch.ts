@@ -1,4 +1,4 @@
-import { backoffMs } from '../platform/async-work.ts'
+import { backoffMs } from '../platform/event-loop.ts'
 import { type Attempt, type Deployments, reload } from './deployments.ts'
 
 /** The polling interval. */

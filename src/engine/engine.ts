@@ -1,6 +1,6 @@
 import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 
 /** Runs a plug-in's instances: it schedules their calls and replaces failed instances. */
 export interface Engine {
@@ -26,7 +26,7 @@ export interface Engine {
    * can be opened. With threads and processes also {@link DeadlineError}, {@link WorkerLostError}, {@link QueueSlowError},
    * {@link BreakerOpenError}, {@link ThreadsStuckError} and {@link ClientGoneError}.
    */
-  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
+  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array> | PendingCall
 
   /** Accepts no more calls, completes queued and running ones, and closes the instances. */
   close(): Promise<void>
@@ -53,7 +53,7 @@ type OnError = (error: unknown) => void
  */
 export class PendingCall implements PromiseLike<Uint8Array> {
   readonly exportName: string
-  readonly input: CopiedBytes
+  readonly input: ByteSource
   readonly caller: Caller
   /** Creation time on the main thread's `performance.now()`. */
   readonly madeAt = performance.now()
@@ -65,7 +65,7 @@ export class PendingCall implements PromiseLike<Uint8Array> {
   #settled: (() => void) | undefined
   #promise: Promise<Uint8Array> | undefined
 
-  constructor(exportName: string, input: CopiedBytes, caller: Caller) {
+  constructor(exportName: string, input: ByteSource, caller: Caller) {
     this.exportName = exportName
     this.input = input
     this.caller = caller
@@ -118,13 +118,13 @@ export function settleWith(call: PendingCall, result: ReturnType<Engine['call']>
 }
 
 /** Whether the client of a call has disconnected. */
-export function isGone({ caller }: PendingCall): boolean {
+export function isClientGone({ caller }: PendingCall): boolean {
   return caller.isGone === true
 }
 
 /** Whether a running call is to be ended, because its client has disconnected. */
-export function isToBeEnded({ caller }: Pick<PendingCall, 'caller'>): boolean {
-  return caller.endsWhenGone === true && caller.isGone === true
+export function isCancelRequested({ caller }: Pick<PendingCall, 'caller'>): boolean {
+  return caller.isCancelledWhenGone === true && caller.isGone === true
 }
 
 /** An error of one subscriber must not stop the loop that settles calls: it is thrown from a microtask. */

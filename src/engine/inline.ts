@@ -2,7 +2,7 @@ import { ClientGoneError, EngineClosedError } from '../errors/errors.ts'
 import { errorFields } from '../errors/failure.ts'
 import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 import { type Engine, PendingCall, settleWith } from './engine.ts'
 import { Instances, type InstancesOptions, type OwnedInstance } from './instances.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
@@ -70,7 +70,7 @@ class SingleInstanceEngine implements InlineEngine {
 
   call(
     exportName: string,
-    input: CopiedBytes,
+    input: ByteSource,
     caller: Caller,
   ): Uint8Array | Promise<Uint8Array> | PendingCall {
     if (this.#closed) throw new EngineClosedError()
@@ -101,7 +101,7 @@ class SingleInstanceEngine implements InlineEngine {
   #run(
     owned: OwnedInstance,
     exportName: string,
-    input: CopiedBytes,
+    input: ByteSource,
     caller: Caller,
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true

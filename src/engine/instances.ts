@@ -2,8 +2,8 @@ import { BodyTooLargeError, EngineClosedError, GuestError } from '../errors/erro
 import { type EngineStats, NO_STATS } from '../observe/engine-stats.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 import { thenMaybe } from '../platform/maybe-promise.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './engine.ts'
@@ -115,7 +115,7 @@ export class Instances {
   run(
     owned: OwnedInstance,
     exportName: string,
-    input: CopiedBytes,
+    input: ByteSource,
     caller: Caller,
   ): Uint8Array | Promise<Uint8Array> {
     const { watch } = this.#options
@@ -169,7 +169,7 @@ export class Instances {
   }
 
   /** Runs a call immediately, on an instance that no other call uses. @throws {@link InstanceStartError}, and the errors of the guest as `Engine.call`. */
-  async call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
+  async call(exportName: string, input: ByteSource, caller: Caller): Promise<Uint8Array> {
     if (this.#isClosed) throw new EngineClosedError()
     const opened = this.take() ?? this.open()
     const owned = opened instanceof Promise ? await opened : opened

@@ -1,9 +1,9 @@
 import { ClientGoneError, EngineClosedError, InstancesFullError } from '../errors/errors.ts'
 import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
-import { backoffMs } from '../platform/async-work.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
-import { type Engine, isGone, PendingCall, settleWith } from './engine.ts'
+import type { ByteSource } from '../platform/chunks.ts'
+import { backoffMs } from '../platform/event-loop.ts'
+import { type Engine, isClientGone, PendingCall, settleWith } from './engine.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
 
 /** An engine that is opened by its first call, and may be closed while no call runs. The next call opens it again. */
@@ -60,7 +60,7 @@ class LazyEngine implements Engine, Sleeper {
     return { ...stats, waiting: stats.waiting + this.#waiting.length }
   }
 
-  call(exportName: string, input: CopiedBytes, caller: Caller): ReturnType<Engine['call']> {
+  call(exportName: string, input: ByteSource, caller: Caller): ReturnType<Engine['call']> {
     if (this.#isClosed) throw new EngineClosedError()
     this.lastUse = this.#options.awake.nextUse()
     if (this.#engine) return this.#engine.call(exportName, input, caller)
@@ -138,7 +138,7 @@ class LazyEngine implements Engine, Sleeper {
 
 function pass(call: PendingCall, engine: Engine): void {
   try {
-    if (isGone(call)) throw new ClientGoneError()
+    if (isClientGone(call)) throw new ClientGoneError()
     settleWith(call, engine.call(call.exportName, call.input, call.caller))
   } catch (error) {
     call.reject(error)

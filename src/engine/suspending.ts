@@ -3,10 +3,10 @@ import type { GuestService, ServiceLink } from '../guest/services/service.ts'
 import type { OpenServices } from '../guest/services/services.ts'
 import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
-import { nextTurn, Pace } from '../platform/async-work.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
+import type { ByteSource } from '../platform/chunks.ts'
+import { EventLoopYielder, nextTurn } from '../platform/event-loop.ts'
 import { withCallHooks } from '../runtime/call-hooks.ts'
-import { type Engine, isGone, isToBeEnded, PendingCall, settleWith } from './engine.ts'
+import { type Engine, isCancelRequested, isClientGone, PendingCall, settleWith } from './engine.ts'
 import { Instances, type InstancesOptions } from './instances.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
 
@@ -34,7 +34,7 @@ class SuspendingEngine implements Engine, ServiceLink {
   /** Runs while calls wait. */
   #timer: NodeJS.Timeout | undefined
   /** Yields for guests whose reads and writes never block, such as answers to HEAD. */
-  readonly #pace = new Pace()
+  readonly #pace = new EventLoopYielder()
   #running = 0
   #isClosed = false
   #closing: Promise<void> | undefined
@@ -58,7 +58,7 @@ class SuspendingEngine implements Engine, ServiceLink {
     return { ...this.#instances.stats, waiting: this.#waiting.length }
   }
 
-  call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> | PendingCall {
+  call(exportName: string, input: ByteSource, caller: Caller): Promise<Uint8Array> | PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
     if (this.#running < this.#options.concurrent) return this.#run(exportName, input, caller)
     caller.observer?.queued()
@@ -80,7 +80,7 @@ class SuspendingEngine implements Engine, ServiceLink {
     await this.#instances.close()
   }
 
-  async #run(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
+  async #run(exportName: string, input: ByteSource, caller: Caller): Promise<Uint8Array> {
     this.#running++
     try {
       return await this.#instances.call(exportName, input, caller)
@@ -93,7 +93,7 @@ class SuspendingEngine implements Engine, ServiceLink {
   /** Runs the first call that waits and whose client is still there. */
   #next(): void {
     for (let call = this.#waiting.shift(); call; call = this.#waiting.shift()) {
-      if (isGone(call)) {
+      if (isClientGone(call)) {
         call.reject(new ClientGoneError())
         continue
       }
@@ -135,7 +135,7 @@ class SuspendingEngine implements Engine, ServiceLink {
     // Yield to the event loop even if a guest polls. Not for each read or write: those usually yield anyway.
     if (isProblem(reply) || !service.isPaced(operation)) await nextTurn()
     else await this.#pace.step()
-    if (isToBeEnded({ caller })) throw new ClientGoneError()
+    if (isCancelRequested({ caller })) throw new ClientGoneError()
     return reply
   }
 }

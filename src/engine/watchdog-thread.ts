@@ -34,7 +34,7 @@ const guests = new Map<number, NumberedGuest>()
 let parent: WatchedParent | undefined
 let tickMs = 1
 let sequence = 0
-let heldMs = 0
+let blockedMs = 0
 let aloneMs = 0
 
 for (let sinceLastMs = 0; ; ) {
@@ -80,12 +80,12 @@ function look(sinceLastMs: number): LastLine | undefined {
   const before = sequence
   sequence = Atomics.load(state, Slot.sequence)
   const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
-  if (number === 0 || sequence !== before) heldMs = 0
+  if (number === 0 || sequence !== before) blockedMs = 0
   // If this thread is late too, the process was stopped or the machine slept: do not charge that time.
-  else heldMs += Math.min(sinceLastMs, tickMs)
+  else blockedMs += Math.min(sinceLastMs, tickMs)
   const { guest, isStart } = whatRuns(number)
   const watched = guests.get(guest)
-  return watched && heldMs >= watched.stallMs ? lineOf(watched, isStart) : undefined
+  return watched && blockedMs >= watched.stallMs ? lineOf(watched, isStart) : undefined
 }
 
 function lineOf({ number: _, ...names }: NumberedGuest, isStart: boolean): LastLine {

@@ -1,5 +1,5 @@
+import { ChunkList } from '../platform/chunks.ts'
 import { linearPattern } from '../platform/linear-pattern.ts'
-import { PieceList } from '../platform/pieces.ts'
 import { becomesGet, followRedirects, redirectLocation } from '../platform/redirects.ts'
 import type { GuestContext, ImportedFunction } from './guest-context.ts'
 import type { GuestOptions } from './plugin.ts'
@@ -80,7 +80,7 @@ function redirected({ body, ...request }: OutgoingRequest, status: number, url: 
 /** @throws Error beyond the limit, as in Extism's Rust and Go SDKs: to a guest an empty body would be an answer. */
 async function readResponseBytes(response: Response, most: number | undefined): Promise<Uint8Array> {
   if (!most) return new Uint8Array(await response.arrayBuffer())
-  const chunks = new PieceList()
+  const chunks = new ChunkList()
   let length = 0
   for await (const chunk of response.body ?? []) {
     chunks.add(chunk)

@@ -50,7 +50,7 @@ export interface ExportedItem {
 }
 
 /** The position of a section: from `start` to `end`, with its content from `content`. */
-export interface SectionPlace {
+export interface SectionRange {
   readonly id: number
   readonly start: number
   readonly content: number
@@ -108,7 +108,7 @@ export interface ModuleView {
   /** The sections that were read. */
   readonly bytes: Uint8Array
   readonly limits: ModuleLimits | 'none'
-  readonly sections: readonly SectionPlace[]
+  readonly sections: readonly SectionRange[]
   readonly types: TypeTable
   /** Type indices of all functions, imported ones first. */
   readonly functions: readonly number[]

@@ -6,7 +6,7 @@ import {
   type ModuleView,
   SECTION,
   SECTION_ORDER,
-  type SectionPlace,
+  type SectionRange,
 } from './module-view.ts'
 import { type ReadOptions, SectionReader } from './section-reader.ts'
 
@@ -46,9 +46,9 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
 }
 
 /** @throws {@link PluginInvalidError} if the last one is cut off. */
-export function findSections(bytes: Uint8Array, name: string): SectionPlace[] {
+export function findSections(bytes: Uint8Array, name: string): SectionRange[] {
   const reader = new ByteReader(bytes, MODULE_HEADER_BYTES, bytes.length, name)
-  const sections: SectionPlace[] = []
+  const sections: SectionRange[] = []
   while (!reader.done) {
     const start = reader.at
     const id = reader.byte()

@@ -163,7 +163,10 @@ export class RouteMetrics {
 
   add(other: CountedCalls): void {
     const counts = countsOf(other)
-    for (const [place, to] of countsOf(this).entries()) addNumbers(to, counts[place] ?? NO_NUMBERS)
+    for (const [place, to] of countsOf(this).entries()) {
+      const more = counts[place]
+      if (more) addNumbers(to, more)
+    }
     const histograms = histogramsOf(other)
     for (const [place, to] of histogramsOf(this).entries()) to.sum += histograms[place]?.sum ?? 0
   }
@@ -171,8 +174,6 @@ export class RouteMetrics {
 
 /** The counts, without what adds them. */
 export type CountedCalls = Omit<RouteMetrics, 'add'>
-
-const NO_NUMBERS = new Float64Array()
 
 /** All counts, those of histograms too, in one order. A process reports them so. */
 export function countsOf(metrics: CountedCalls): readonly Float64Array[] {

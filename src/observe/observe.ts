@@ -17,7 +17,7 @@ export interface Caller {
    */
   readonly isGone?: boolean
   /** Whether a guest in a thread or process is ended when the client has disconnected. Default: false. */
-  readonly endsWhenGone?: boolean
+  readonly isCancelledWhenGone?: boolean
   /** Listens to the call. Default: nothing listens. */
   readonly observer?: CallObserver | undefined
   /** The value of `hostContext()` in host functions: on a route the Fastify request. Default: the caller itself. */

@@ -19,10 +19,10 @@ import {
 } from './options.ts'
 
 /** The options of the server and of the routes, as one map. */
-export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): ConfigMap {
+export function withRoutes(server: ConfigMap, routes: readonly ConfigMap[]): ConfigMap {
   const list = { kind: 'list', origin: server.origin, items: routes } as const
   return mapOf(
-    [...[...server.entries].map(([key, { given }]) => [key, given] as const), ['routes', list]],
+    [...[...server.entries].map(([key, { configured }]) => [key, configured] as const), ['routes', list]],
     server.origin,
   )
 }
@@ -33,15 +33,15 @@ export function wholeOf(server: ConfigMap, routes: readonly ConfigMap[]): Config
  *
  * @throws {@link OptionsError} listing every problem with its flag, variable or line.
  */
-export function checkGiven(server: ConfigMap, routes: readonly ConfigMap[]): CheckedServerOptions {
+export function checkNode(server: ConfigMap, routes: readonly ConfigMap[]): CheckedServerOptions {
   const known = checkedServers.get(server)
   const passed = routes.flatMap((route) => {
     const found = checkedRoutes.get(route)
     return found?.server === server ? [found.options] : []
   })
   if (known && passed.length === routes.length) return { ...known, routes: passed }
-  const whole = wholeOf(server, routes)
-  const checked = locate(whole, () => checkServerOptions(toData(whole)))
+  const whole = withRoutes(server, routes)
+  const checked = atLocation(whole, () => checkServerOptions(toData(whole)))
   checkedServers.set(server, checked)
   for (const [index, options] of checked.routes.entries()) {
     const route = routes[index]
@@ -52,7 +52,7 @@ export function checkGiven(server: ConfigMap, routes: readonly ConfigMap[]): Che
 
 /** Checks the options of a single route, without its relation to other routes, such as to load its plug-in. */
 export function checkRoute(route: ConfigMap): CheckedRouteOptions | undefined {
-  return checkedRoutes.get(route)?.options ?? checkGiven(NO_SERVER, [route]).routes[0]
+  return checkedRoutes.get(route)?.options ?? checkNode(NO_SERVER, [route]).routes[0]
 }
 
 const checkedServers = new WeakMap<ConfigMap, CheckedServerOptions>()
@@ -61,13 +61,13 @@ const checkedRoutes = new WeakMap<ConfigMap, { server: ConfigMap; options: Check
 const NO_SERVER = mapOf([], COMMAND_LINE)
 
 /** Runs a check; the message of its error names the origin of each problem. */
-export function locate<Checked>(given: ConfigMap, check: () => Checked): Checked {
+export function atLocation<Checked>(node: ConfigMap, check: () => Checked): Checked {
   try {
     return check()
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error
     const lines = problemsOf(error).map(({ option, path, ofKey, message }) => {
-      const origin = originAt(given, path, ofKey)
+      const origin = originAt(node, path, ofKey)
       const what = namesOption(origin) ? '' : `${option.replace(/^routes\[\d+\]\./, '')}: `
       return `  ${renderOrigin(origin)}: ${what}${message}`
     })
@@ -87,7 +87,7 @@ function namesOption(origin: Origin): boolean {
  *
  * @param options - Options of the route; the first one that is set is the cause.
  */
-export function placed(error: unknown, route: ConfigMap, ...options: readonly string[]): unknown {
+export function withLocation(error: unknown, route: ConfigMap, ...options: readonly string[]): unknown {
   const option = options.find((each) => route.entries.has(each))
   const origin = option === undefined ? undefined : originAt(route, [option])
   if (origin?.kind !== 'file' || !(error instanceof Error && 'code' in error)) return error
@@ -102,17 +102,17 @@ export function placed(error: unknown, route: ConfigMap, ...options: readonly st
  *
  * @param wrong - The positions of the problems.
  */
-export function prune(file: ConfigMap, wrong: readonly Origin[]): ConfigMap {
+export function withoutInvalid(file: ConfigMap, wrong: readonly Origin[]): ConfigMap {
   const places = new Set(wrong.map(renderOrigin))
   const isAt = ({ origin }: { readonly origin: Origin }) => places.has(renderOrigin(origin))
-  const isWrong = (given: ConfigNode): boolean =>
-    isAt(given) || childrenOf(given).some((child) => isAt(child) || isWrong(child.given))
-  const sound = (entry: ConfigEntry) => !isAt(entry) && !isWrong(entry.given)
+  const isWrong = (node: ConfigNode): boolean =>
+    isAt(node) || childrenOf(node).some((child) => isAt(child) || isWrong(child.configured))
+  const sound = (entry: ConfigEntry) => !isAt(entry) && !isWrong(entry.configured)
 
   /** A map without its wrong entries; undefined if it is not a map, or is wrong itself. */
-  const cut = ({ origin, given }: ConfigEntry): ConfigMap | undefined => {
-    if (given.kind !== 'map' || isAt({ origin }) || isAt(given)) return undefined
-    return filtered(given, sound)
+  const cut = ({ origin, configured }: ConfigEntry): ConfigMap | undefined => {
+    if (configured.kind !== 'map' || isAt({ origin }) || isAt(configured)) return undefined
+    return filtered(configured, sound)
   }
 
   const server = filtered(file, (_entry, key) => !PARTS.includes(key))
@@ -122,28 +122,30 @@ export function prune(file: ConfigMap, wrong: readonly Origin[]): ConfigMap {
   const routes = file.entries.get('routes')
 
   const left = new Map<string, ConfigEntry>()
-  if (plugins?.given.kind === 'map') {
-    for (const [name, entry] of plugins.given.entries) {
+  if (plugins?.configured.kind === 'map') {
+    for (const [name, entry] of plugins.configured.entries) {
       const plugin = cut(entry)
-      if (plugin?.entries.has('source')) left.set(name, { ...entry, given: plugin })
+      if (plugin?.entries.has('source')) left.set(name, { ...entry, configured: plugin })
     }
-    entries.set('plugins', { ...plugins, given: { ...plugins.given, entries: left } })
+    entries.set('plugins', { ...plugins, configured: { ...plugins.configured, entries: left } })
   }
   if (defaults) {
     const options = cut(defaults)
-    if (options) entries.set('defaults', { ...defaults, given: options })
+    if (options) entries.set('defaults', { ...defaults, configured: options })
   }
-  if (routes?.given.kind === 'list') {
-    const named = plugins?.given.kind === 'map' ? plugins.given.entries : new Map()
+  if (routes?.configured.kind === 'list') {
+    const named = plugins?.configured.kind === 'map' ? plugins.configured.entries : new Map()
     const isLost = ({ entries }: ConfigMap) => {
-      const source = entries.get('plugin')?.given
+      const source = entries.get('plugin')?.configured
       const name = source?.kind === 'scalar' ? String(source.value) : undefined
       return name === undefined || (named.has(name) && !left.has(name))
     }
-    const items = routes.given.items.flatMap((given) => cut({ origin: given.origin, given }) ?? [])
+    const items = routes.configured.items.flatMap(
+      (node) => cut({ origin: node.origin, configured: node }) ?? [],
+    )
     entries.set('routes', {
       ...routes,
-      given: { ...routes.given, items: items.filter((item) => !isLost(item)) },
+      configured: { ...routes.configured, items: items.filter((item) => !isLost(item)) },
     })
   }
   return { ...file, entries }
@@ -156,7 +158,7 @@ function filtered(map: ConfigMap, keep: (entry: ConfigEntry, key: string) => boo
   return { ...map, entries: new Map([...map.entries].filter(([key, entry]) => keep(entry, key))) }
 }
 
-function childrenOf(given: ConfigNode): ConfigEntry[] {
-  if (given.kind === 'map') return [...given.entries.values()]
-  return given.kind === 'list' ? given.items.map((item) => ({ origin: item.origin, given: item })) : []
+function childrenOf(node: ConfigNode): ConfigEntry[] {
+  if (node.kind === 'map') return [...node.entries.values()]
+  return node.kind === 'list' ? node.items.map((item) => ({ origin: item.origin, configured: item })) : []
 }

@@ -9,7 +9,7 @@ import { workerFile } from '../platform/packages.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import { didYouMean, printable } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
-import { prune } from './check-config.ts'
+import { withoutInvalid } from './check-config.ts'
 import type { Environment } from './config.ts'
 import { configFileSchema, schemaAt } from './config-file-schema.ts'
 import {
@@ -19,7 +19,7 @@ import {
   type ConfigNode,
   type ConfigScalar,
   type ConfigTemplate,
-  type FilePlace,
+  type FilePosition,
   type Origin,
   originAt,
   toData,
@@ -35,7 +35,7 @@ import {
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import { configRoutes } from './merge.ts'
 import { checkValue, type Problem, type Schema } from './schema.ts'
-import { type RoutePlace, routeConflicts } from './served-route.ts'
+import { type RouteIdentity, routeConflicts } from './served-route.ts'
 
 /** Names of config files that are found without a flag. */
 const DEFAULT_FILES = ['wasm-serve.json', 'wasm-serve.yaml', 'wasm-serve.yml']
@@ -144,30 +144,30 @@ export function parseConfig(
 }
 
 function checkConfig(
-  { given, problems: unread }: ConfigText,
+  { node, problems: unread }: ConfigText,
   { path, environment, secrets }: ConfigContext,
   failed: (error: unknown) => void,
 ): ConfigMap {
   const problems = [...unread]
-  if (given?.kind === 'map') {
-    const values = readValues(given, configFileSchema, {
+  if (node?.kind === 'map') {
+    const values = readValues(node, configFileSchema, {
       folder: dirname(resolve(path)),
       environment,
-      plugins: keysOf(given.entries.get('plugins')?.given),
+      plugins: keysOf(node.entries.get('plugins')?.configured),
       secret: (value, shown) => secrets.add(value, shown),
-      refuse: (origin, message) => problems.push({ place: origin as FilePlace, message }),
+      refuse: (origin, message) => problems.push({ place: origin as FilePosition, message }),
     })
     if (values.kind === 'map') {
       problems.push(...shapeProblems(values, problems), ...routeConflictProblems(values))
       if (problems.length === 0) return values
       failed(new ConfigInvalidError(path, renderProblem(problems)))
-      return prune(
+      return withoutInvalid(
         values,
         problems.map(({ place }) => place),
       )
     }
   } else if (problems.length === 0) {
-    const place: FilePlace = { kind: 'file', file: path, line: 1, column: 1 }
+    const place: FilePosition = { kind: 'file', file: path, line: 1, column: 1 }
     problems.push({ place, message: 'a config file must be a map of options' })
   }
   throw new ConfigInvalidError(path, renderProblem(problems))
@@ -180,7 +180,7 @@ function shapeProblems(values: ConfigNode, known: readonly FileProblem[]): FileP
   const places = new Set(known.map(({ place }) => placeKey(place)))
   return found
     .map(({ option, path, ofKey, message }) => ({
-      place: originAt(values, path, ofKey) as FilePlace,
+      place: originAt(values, path, ofKey) as FilePosition,
       message: `${option}: ${message}${ofKey && path.length === 1 ? whereElse(option) : ''}`,
     }))
     .filter(({ place }) => !places.has(placeKey(place)))
@@ -197,9 +197,9 @@ function whereElse(option: string): string {
 function routeConflictProblems(values: ConfigMap): FileProblem[] {
   const routes = configRoutes(values) ?? []
   const places = routes.map(
-    (route) => originAt(route, [route.entries.has('url') ? 'url' : 'plugin']) as FilePlace,
+    (route) => originAt(route, [route.entries.has('url') ? 'url' : 'plugin']) as FilePosition,
   )
-  return routeConflicts(routes.map(routePlaceOf)).flatMap(({ first, later }) => {
+  return routeConflicts(routes.map(routeIdentityOf)).flatMap(({ first, later }) => {
     const place = places[later]
     const message = `this URL is also that of line ${places[first]?.line}: change one "url"`
     return place ? [{ place, message }] : []
@@ -207,7 +207,7 @@ function routeConflictProblems(values: ConfigMap): FileProblem[] {
 }
 
 /** The place of a route. Its values are unchecked: other checks cover them. */
-function routePlaceOf(route: ConfigMap): RoutePlace {
+function routeIdentityOf(route: ConfigMap): RouteIdentity {
   const { url = '/', host, method, contract } = toData(route) as Record<string, unknown>
   return {
     url: String(url),
@@ -217,11 +217,11 @@ function routePlaceOf(route: ConfigMap): RoutePlace {
   }
 }
 
-function keysOf(given: ConfigNode | undefined): ReadonlySet<string> {
-  return new Set(given?.kind === 'map' ? given.entries.keys() : [])
+function keysOf(node: ConfigNode | undefined): ReadonlySet<string> {
+  return new Set(node?.kind === 'map' ? node.entries.keys() : [])
 }
 
-function placeKey({ line, column }: FilePlace): string {
+function placeKey({ line, column }: FilePosition): string {
   return `${line}:${column}`
 }
 
@@ -276,51 +276,54 @@ interface ValueContext {
  * @param name - The name of the option.
  */
 function readValues(
-  given: ConfigNode,
+  node: ConfigNode,
   schema: Schema | undefined,
   context: ValueContext,
   name = '',
 ): ConfigNode {
-  switch (given.kind) {
+  switch (node.kind) {
     case 'map':
-      return readMap(given, schema, context)
+      return readMap(node, schema, context)
     case 'list':
-      return readList(given, schema, context, name)
+      return readList(node, schema, context, name)
     case 'scalar':
-      return typeof given.value === 'string' ? readFileText(given, given.value, schema, context, name) : given
+      return typeof node.value === 'string' ? readFileText(node, node.value, schema, context, name) : node
   }
 }
 
-function readMap(given: ConfigMap, schema: Schema | undefined, context: ValueContext): ConfigMap {
+function readMap(node: ConfigMap, schema: Schema | undefined, context: ValueContext): ConfigMap {
   const entries = new Map<string, ConfigEntry>()
-  for (const [key, entry] of given.entries) {
+  for (const [key, entry] of node.entries) {
     if (hasVariables(key)) context.refuse(entry.origin, 'a variable is allowed in a value only, not in a key')
     const name = schema?.holds === 'folders' ? absoluteFolder(key, context.folder) : key
-    entries.set(name, { ...entry, given: readValues(entry.given, schemaAt(key, schema), context, key) })
+    entries.set(name, {
+      ...entry,
+      configured: readValues(entry.configured, schemaAt(key, schema), context, key),
+    })
   }
-  return { ...given, entries }
+  return { ...node, entries }
 }
 
 function readList(
-  given: ConfigList,
+  node: ConfigList,
   schema: Schema | undefined,
   context: ValueContext,
   name: string,
 ): ConfigList {
-  return { ...given, items: given.items.map((item) => readValues(item, schema?.items, context, name)) }
+  return { ...node, items: node.items.map((item) => readValues(item, schema?.items, context, name)) }
 }
 
 function readFileText(
-  given: ConfigScalar,
+  node: ConfigScalar,
   raw: string,
   schema: Schema | undefined,
   context: ValueContext,
   name: string,
 ): ConfigScalar {
-  if (name === '$schema') return given
+  if (name === '$schema') return node
   const { text, variables, problems } = interpolate(raw, context.environment)
-  for (const problem of problems) context.refuse(given.origin, problem)
-  if (problems.length > 0) return given
+  for (const problem of problems) context.refuse(node.origin, problem)
+  if (problems.length > 0) return node
   const isSecret = schema !== undefined && !isPublic(schema)
   if (isSecret) {
     for (const variable of variables) context.secret(context.environment[variable] ?? '', `\${${variable}}`)
@@ -329,7 +332,7 @@ function readFileText(
   if (schema?.secret && shown !== undefined) context.secret(text, shown)
   const template = hasVariables(raw) ? templateOf(raw, schema, isSecret) : undefined
   const filled: ConfigScalar = {
-    ...given,
+    ...node,
     value: text,
     ...(shown !== undefined && { shown }),
     ...(template && { template }),
@@ -347,10 +350,10 @@ function templateOf(text: string, schema: Schema | undefined, isSecret: boolean)
 }
 
 /** Reports a word that is neither a file nor a name of `plugins`. */
-function refuseUnknownKeys(given: ConfigScalar, text: string, context: ValueContext): void {
+function refuseUnknownKeys(node: ConfigScalar, text: string, context: ValueContext): void {
   if (context.plugins.size === 0 || /[.:/\\]/.test(text) || existsSync(resolve(context.folder, text))) return
-  const shown = given.shown ?? text
-  context.refuse(given.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
+  const shown = node.shown ?? text
+  context.refuse(node.origin, `there is no plug-in "${shown}"${didYouMean(shown, context.plugins)}`)
 }
 
 /** Numbers, switches and predefined names are not secret, and every client knows addresses and URLs. */
@@ -364,40 +367,35 @@ function isNumber({ type, threadCount }: Schema): boolean {
 }
 
 /** Text for a number or a switch: a size, or the value of a variable. Other text is left to the check. */
-function readNumber(given: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
+function readNumber(node: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
   const kind = kindOf(schema)
   if (
     isEntryKind(kind) ||
     kind === 'hosts' ||
-    (given.shown === undefined && kind !== 'size' && kind !== 'pages')
+    (node.shown === undefined && kind !== 'size' && kind !== 'pages')
   )
-    return given
+    return node
   try {
-    return { ...given, value: parseValue(kind, String(given.value), name, given.shown) as number | boolean }
+    return { ...node, value: parseValue(kind, String(node.value), name, node.shown) as number | boolean }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    context.refuse(given.origin, error.message)
-    return given
+    context.refuse(node.origin, error.message)
+    return node
   }
 }
 
-function absolutePath(
-  given: ConfigScalar,
-  text: string,
-  schema: Schema,
-  context: ValueContext,
-): ConfigScalar {
-  if ((schema.holds === 'source' || schema.holds === 'folder') && isUrl(text)) return given
-  if (schema.holds === 'address' && !text.includes('/')) return given
-  if (schema.holds === 'store' && !text.startsWith(LMDB)) return given
+function absolutePath(node: ConfigScalar, text: string, schema: Schema, context: ValueContext): ConfigScalar {
+  if ((schema.holds === 'source' || schema.holds === 'folder') && isUrl(text)) return node
+  if (schema.holds === 'address' && !text.includes('/')) return node
+  if (schema.holds === 'store' && !text.startsWith(LMDB)) return node
   const value =
     schema.holds === 'store'
       ? LMDB + resolve(context.folder, text.slice(LMDB.length))
       : schema.holds === 'folder'
         ? absoluteFolder(text, context.folder)
         : resolve(context.folder, text)
-  if (given.shown !== undefined) context.secret(value, given.shown)
-  return { ...given, value, written: text }
+  if (node.shown !== undefined) context.secret(value, node.shown)
+  return { ...node, value, written: text }
 }
 
 /** The URL scheme of the only store that has a folder. */

@@ -4,10 +4,10 @@ import type { FlagKind } from './flags.ts'
 export type Origin =
   | { readonly kind: 'flag'; readonly name: string }
   | { readonly kind: 'variable'; readonly name: string }
-  | FilePlace
+  | FilePosition
 
 /** A position in a config file. */
-export interface FilePlace {
+export interface FilePosition {
   readonly kind: 'file'
   /** The path as shown to people. */
   readonly file: string
@@ -29,7 +29,7 @@ export interface ConfigMap {
 export interface ConfigEntry {
   /** The origin of the key. */
   readonly origin: Origin
-  readonly given: ConfigNode
+  readonly configured: ConfigNode
 }
 
 export interface ConfigList {
@@ -78,11 +78,11 @@ export function fromData(data: unknown, origin: Origin, shown?: string): ConfigN
 
 /** A map of values; the origin of a key is that of its value. */
 export function mapOf(
-  entries: Iterable<readonly [key: string, given: ConfigNode]>,
+  entries: Iterable<readonly [key: string, node: ConfigNode]>,
   origin: Origin,
 ): ConfigMap {
-  const placed = [...entries].map(([key, given]) => [key, { origin: given.origin, given }] as const)
-  return { kind: 'map', origin, entries: new Map(placed) }
+  const located = [...entries].map(([key, node]) => [key, { origin: node.origin, configured: node }] as const)
+  return { kind: 'map', origin, entries: new Map(located) }
 }
 
 /** A value from the command line that no flag set. */
@@ -94,23 +94,23 @@ export function fromWord(option: string, value: string): ConfigMap {
 }
 
 /** The values without their origins. */
-export function toData(given: ConfigNode): unknown {
-  switch (given.kind) {
+export function toData(node: ConfigNode): unknown {
+  switch (node.kind) {
     case 'scalar':
-      return given.value
+      return node.value
     case 'list':
-      return given.items.map(toData)
+      return node.items.map(toData)
     case 'map':
-      return Object.fromEntries([...given.entries].map(([key, entry]) => [key, toData(entry.given)]))
+      return Object.fromEntries([...node.entries].map(([key, entry]) => [key, toData(entry.configured)]))
   }
 }
 
 /** All values, however deep. */
-export function scalarsIn(given: ConfigNode): readonly ConfigScalar[] {
-  if (given.kind === 'scalar') return [given]
-  return given.kind === 'list'
-    ? given.items.flatMap(scalarsIn)
-    : [...given.entries.values()].flatMap((entry) => scalarsIn(entry.given))
+export function scalarsIn(node: ConfigNode): readonly ConfigScalar[] {
+  if (node.kind === 'scalar') return [node]
+  return node.kind === 'list'
+    ? node.items.flatMap(scalarsIn)
+    : [...node.entries.values()].flatMap((entry) => scalarsIn(entry.configured))
 }
 
 /** Merges layers: the last one wins; maps are merged key by key. */
@@ -118,11 +118,11 @@ export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): Con
   const entries = new Map(first.entries)
   for (const layer of upper) {
     for (const [key, entry] of layer.entries) {
-      const below = entries.get(key)?.given
+      const below = entries.get(key)?.configured
       entries.set(
         key,
-        below?.kind === 'map' && entry.given.kind === 'map'
-          ? { origin: entry.origin, given: mergeMaps(below, entry.given) }
+        below?.kind === 'map' && entry.configured.kind === 'map'
+          ? { origin: entry.origin, configured: mergeMaps(below, entry.configured) }
           : entry,
       )
     }
@@ -131,11 +131,11 @@ export function mergeMaps(first: ConfigMap, ...upper: readonly ConfigMap[]): Con
 }
 
 /** The node at a path; undefined if there is none. */
-export function givenAt(given: ConfigNode, path: ConfigPath): ConfigNode | undefined {
+export function nodeAt(node: ConfigNode, path: ConfigPath): ConfigNode | undefined {
   const [step, ...rest] = path
-  if (step === undefined) return given
-  const next = childOf(given, step)
-  return next && givenAt(next.given, rest)
+  if (step === undefined) return node
+  const next = childOf(node, step)
+  return next && nodeAt(next.configured, rest)
 }
 
 /**
@@ -143,18 +143,18 @@ export function givenAt(given: ConfigNode, path: ConfigPath): ConfigNode | undef
  *
  * @param ofKey - Whether the problem is the key instead of its value.
  */
-export function originAt(given: ConfigNode, path: ConfigPath, ofKey = false): Origin {
+export function originAt(node: ConfigNode, path: ConfigPath, ofKey = false): Origin {
   const [step, ...rest] = path
-  if (step === undefined) return given.origin
-  const next = childOf(given, step)
-  if (!next) return given.origin
-  return ofKey && rest.length === 0 ? next.origin : originAt(next.given, rest, ofKey)
+  if (step === undefined) return node.origin
+  const next = childOf(node, step)
+  if (!next) return node.origin
+  return ofKey && rest.length === 0 ? next.origin : originAt(next.configured, rest, ofKey)
 }
 
-function childOf(given: ConfigNode, step: string | number): ConfigEntry | undefined {
-  if (given.kind === 'map') return given.entries.get(String(step))
-  const item = given.kind === 'list' ? given.items[Number(step)] : undefined
-  return item && { origin: item.origin, given: item }
+function childOf(node: ConfigNode, step: string | number): ConfigEntry | undefined {
+  if (node.kind === 'map') return node.entries.get(String(step))
+  const item = node.kind === 'list' ? node.items[Number(step)] : undefined
+  return item && { origin: item.origin, configured: item }
 }
 
 /** The text for messages: `--port`, `WASM_SERVE_PORT` or `wasm-serve.yaml:3:7`. */

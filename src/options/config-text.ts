@@ -13,26 +13,26 @@ import {
 } from 'yaml'
 import { parseJson } from '../platform/json-text.ts'
 import type { Environment } from './config.ts'
-import type { ConfigEntry, ConfigMap, ConfigNode, ConfigScalar, FilePlace } from './config-node.ts'
+import type { ConfigEntry, ConfigMap, ConfigNode, ConfigScalar, FilePosition } from './config-node.ts'
 
 /** The languages of config files. */
 export type ConfigFormat = 'json' | 'yaml'
 
 /** A problem with a config file. */
 export interface FileProblem {
-  readonly place: FilePlace
+  readonly place: FilePosition
   readonly message: string
 }
 
 /** The parsed text of a config file. */
 export interface ConfigText {
   /** undefined if the text has a syntax error; then there are problems. */
-  readonly given: ConfigNode | undefined
+  readonly node: ConfigNode | undefined
   readonly problems: readonly FileProblem[]
 }
 
 /** A line and column of a text, from 1. */
-interface TextPlace {
+interface Position {
   readonly line: number
   readonly column: number
 }
@@ -58,9 +58,9 @@ const MAX_VALUES = 20_000
 export function readConfigText(text: string, format: ConfigFormat, file: string): ConfigText {
   const reader = new ConfigTextReader(text, format, file)
   try {
-    return { given: reader.read(), problems: reader.problems }
+    return { node: reader.read(), problems: reader.problems }
   } catch (error) {
-    if (error instanceof ReaderEnd) return { given: undefined, problems: reader.problems }
+    if (error instanceof ReaderEnd) return { node: undefined, problems: reader.problems }
     throw error
   }
 }
@@ -132,7 +132,7 @@ class ConfigTextReader {
     return { kind: 'list', origin, items: node.items.map((item) => this.#value(item, document, depth + 1)) }
   }
 
-  #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePlace): ConfigMap {
+  #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePosition): ConfigMap {
     const entries = new Map<string, ConfigEntry>()
     for (const { key, value } of pairs) {
       const at = this.#placeOf(key)
@@ -142,15 +142,15 @@ class ConfigTextReader {
         continue
       }
       const name = String(node.value)
-      const given = this.#value(value, document, depth + 1)
+      const configured = this.#value(value, document, depth + 1)
       if (KEYS_OF_OBJECTS.has(name)) this.#refuse(at, `the key "${name}" is reserved`)
       else if (entries.has(name)) this.#refuse(at, `the key "${name}" is duplicate`)
-      else entries.set(name, { origin: this.#origin(at), given })
+      else entries.set(name, { origin: this.#origin(at), configured })
     }
     return { kind: 'map', origin, entries }
   }
 
-  #scalar(value: unknown, at: TextPlace): ConfigScalar {
+  #scalar(value: unknown, at: Position): ConfigScalar {
     const origin = this.#origin(at)
     const isHuge = typeof value === 'number' && !(Math.abs(value) <= Number.MAX_SAFE_INTEGER)
     if (isHuge) this.#refuse(at, 'this number is too large')
@@ -159,26 +159,26 @@ class ConfigTextReader {
     return { kind: 'scalar', origin, value: null }
   }
 
-  #refuse(at: TextPlace, message: string): void {
+  #refuse(at: Position, message: string): void {
     this.problems.push({ place: this.#origin(at), message })
   }
 
   /** @throws {@link ReaderEnd} */
-  #end(at: TextPlace, message: string): never {
+  #end(at: Position, message: string): never {
     this.#refuse(at, message)
     throw new ReaderEnd()
   }
 
-  #placeOf(node: unknown): TextPlace {
+  #placeOf(node: unknown): Position {
     return this.#place(isNode(node) ? (node.range?.[0] ?? 0) : 0)
   }
 
-  #place(offset: number): TextPlace {
+  #place(offset: number): Position {
     const { line, col } = this.#lines.linePos(offset)
     return { line: Math.max(line, 1), column: Math.max(col, 1) }
   }
 
-  #origin({ line, column }: TextPlace): FilePlace {
+  #origin({ line, column }: Position): FilePosition {
     return { kind: 'file', file: this.#file, line, column }
   }
 }

@@ -7,9 +7,9 @@ import {
   type ConfigNode,
   type ConfigPath,
   fromData,
-  givenAt,
   mapOf,
   mergeMaps,
+  nodeAt,
   type Origin,
   originAt,
   renderOrigin,
@@ -100,8 +100,8 @@ function fromFlags(scope: Flag['scope'], options: Options): ConfigMap {
 }
 
 /** A value, nested in maps according to the dots in its option's name. */
-function mapAt([key = '', ...rest]: readonly string[], given: ConfigNode, origin: Origin): ConfigMap {
-  return mapOf([[key, rest.length === 0 ? given : mapAt(rest, given, origin)]], origin)
+function mapAt([key = '', ...rest]: readonly string[], node: ConfigNode, origin: Origin): ConfigMap {
+  return mapOf([[key, rest.length === 0 ? node : mapAt(rest, node, origin)]], origin)
 }
 
 /** Values of variables may be secret: messages show their names instead. */
@@ -245,7 +245,7 @@ function refuseTwice(name: string, argv: readonly string[]): void {
 /** The input of {@link renderConfig}. */
 interface EffectiveConfig {
   readonly file: string | undefined
-  readonly given: ConfigNode
+  readonly node: ConfigNode
   /** Checked options: defaults are filled in. */
   readonly options: object
 }
@@ -254,29 +254,28 @@ interface EffectiveConfig {
  * Renders the effective configuration as JSON: the options, and the origin of each: a flag, a variable, a line of the
  * file, or `default`. Values from the environment are shown as `${NAME}`.
  */
-export function renderConfig({ file, given, options }: EffectiveConfig): string {
+export function renderConfig({ file, node, options }: EffectiveConfig): string {
   const from: Record<string, string> = {}
-  const shown = showValue(options, [], given, from)
+  const shown = showValue(options, [], node, from)
   return `${JSON.stringify({ file, options: shown, from }, null, 2)}\n`
 }
 
 function showValue(
   value: unknown,
   path: ConfigPath,
-  given: ConfigNode,
+  node: ConfigNode,
   from: Record<string, string>,
 ): unknown {
-  const found = path.length === 0 ? given : givenAt(given, path)
+  const found = path.length === 0 ? node : nodeAt(node, path)
   if (found?.kind !== 'scalar' && isContainer(value)) {
-    if (Array.isArray(value))
-      return value.map((item, index) => showValue(item, [...path, index], given, from))
+    if (Array.isArray(value)) return value.map((item, index) => showValue(item, [...path, index], node, from))
     const entries = Object.entries(value)
     if (entries.length === 0) from[renderPath(path)] = 'default'
     return Object.fromEntries(
-      entries.map(([key, item]) => [key, showValue(item, [...path, key], given, from)]),
+      entries.map(([key, item]) => [key, showValue(item, [...path, key], node, from)]),
     )
   }
-  from[renderPath(path)] = found ? renderOrigin(originAt(given, path)) : 'default'
+  from[renderPath(path)] = found ? renderOrigin(originAt(node, path)) : 'default'
   return withoutPassword(found?.kind === 'scalar' ? (found.shown ?? found.value) : value)
 }
 

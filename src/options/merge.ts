@@ -41,7 +41,7 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPT
     ),
     routes: configRoutes(file)?.map((route) => mergeMaps(route, variables.route, flags.route)),
     routePlugins: (listIn(file, 'routes') ?? []).map((route) => {
-      const plugin = route.entries.get('plugin')?.given
+      const plugin = route.entries.get('plugin')?.configured
       const name = textIn(route, 'plugin')
       if (mapIn(file, 'plugins').entries.has(name)) return name
       return nameOfPlace((plugin?.kind === 'scalar' && plugin.written) || name)
@@ -80,26 +80,28 @@ function pickKnown(file: ConfigMap, { properties }: { readonly properties: objec
 }
 
 function mapIn(map: ConfigMap, key: string): ConfigMap {
-  const given = map.entries.get(key)?.given
-  return given?.kind === 'map' ? given : EMPTY_CONFIG
+  const node = map.entries.get(key)?.configured
+  return node?.kind === 'map' ? node : EMPTY_CONFIG
 }
 
 function mapsIn(map: ConfigMap): [string, ConfigMap][] {
-  return [...map.entries].flatMap(([key, { given }]) => (given.kind === 'map' ? [[key, given]] : []))
+  return [...map.entries].flatMap(([key, { configured }]) =>
+    configured.kind === 'map' ? [[key, configured]] : [],
+  )
 }
 
 function listIn(map: ConfigMap, key: string): ConfigMap[] | undefined {
-  const given = map.entries.get(key)?.given
-  return given?.kind === 'list' ? given.items.filter((item) => item.kind === 'map') : undefined
+  const node = map.entries.get(key)?.configured
+  return node?.kind === 'list' ? node.items.filter((item) => item.kind === 'map') : undefined
 }
 
 function textsIn(map: ConfigMap, key: string): string[] {
-  const given = map.entries.get(key)?.given
-  if (given?.kind !== 'list') return []
-  return given.items.flatMap((item) => (item.kind === 'scalar' ? [String(item.value)] : []))
+  const node = map.entries.get(key)?.configured
+  if (node?.kind !== 'list') return []
+  return node.items.flatMap((item) => (item.kind === 'scalar' ? [String(item.value)] : []))
 }
 
 function textIn(map: ConfigMap, key: string): string {
-  const given = map.entries.get(key)?.given
-  return given?.kind === 'scalar' ? String(given.value) : ''
+  const node = map.entries.get(key)?.configured
+  return node?.kind === 'scalar' ? String(node.value) : ''
 }

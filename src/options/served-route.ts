@@ -167,7 +167,7 @@ export interface FailedCall {
 }
 
 /** The properties of a route that decide which requests it answers. */
-export interface RoutePlace {
+export interface RouteIdentity {
   readonly url: string
   readonly host?: string | undefined
   readonly method?: string | readonly string[] | undefined
@@ -181,10 +181,10 @@ export interface RoutePlace {
  * @param isTaken - Whether a route of the app has the method, which is no conflict if the route does not name it.
  */
 export function methodsOfAll(
-  routes: readonly RoutePlace[],
+  routes: readonly RouteIdentity[],
   supported: readonly string[],
-  isTaken: (method: string, route: RoutePlace) => boolean = () => false,
-): (route: RoutePlace) => readonly string[] {
+  isTaken: (method: string, route: RouteIdentity) => boolean = () => false,
+): (route: RouteIdentity) => readonly string[] {
   const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(servedAt))
   return (route) => {
     const methods = askedFor(route)
@@ -196,7 +196,7 @@ export function methodsOfAll(
 }
 
 /** A route by its methods, host and URL, for messages. */
-export function routeLabel({ method, host = '', url, contract }: RoutePlace): string {
+export function routeLabel({ method, host = '', url, contract }: RouteIdentity): string {
   return `${[method ?? defaultMethod(contract)].flat().join(',')} ${host}${url}`
 }
 
@@ -211,7 +211,7 @@ const METHODS_OF: ReadonlyMap<string, string> = new Map([
   ['websocket', 'GET'],
 ])
 
-function askedFor({ method, contract }: RoutePlace): readonly string[] {
+function askedFor({ method, contract }: RouteIdentity): readonly string[] {
   if (typeof method === 'object') return method
   return [method ?? defaultMethod(contract)]
 }
@@ -227,7 +227,7 @@ interface RouteConflict {
 
 /** Finds routes whose method, URL and host an earlier route also matches. */
 export function routeConflicts(
-  routes: readonly RoutePlace[],
+  routes: readonly RouteIdentity[],
   supported: readonly string[] = METHODS,
 ): RouteConflict[] {
   const methodsOf = methodsOfAll(routes, supported)
@@ -255,12 +255,12 @@ export function routeConflicts(
 }
 
 /** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */
-export function refuseRouteConflicts(routes: readonly RoutePlace[], supported: readonly string[]): void {
+export function refuseRouteConflicts(routes: readonly RouteIdentity[], supported: readonly string[]): void {
   for (const { later, method } of routeConflicts(routes, supported))
     throw new RouteConflictError(method, routes[later]?.url ?? '')
 }
 
-function servedAt({ url, host = '' }: RoutePlace): string {
+function servedAt({ url, host = '' }: RouteIdentity): string {
   return `${host.toLowerCase().replace(/\.$/, '')} ${url}`
 }
 

@@ -1,4 +1,4 @@
-import { unlessAborted } from './async-work.ts'
+import { unlessAborted } from './event-loop.ts'
 
 /** Runs one piece of work at a time, in the order in which they ask. */
 export class Mutex {

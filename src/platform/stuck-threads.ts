@@ -1,6 +1,6 @@
 import { ProcessStuckError, ThreadsStuckError } from '../errors/errors.ts'
-import { startClock } from './async-work.ts'
 import { type CoreWaits, longestWait, readCoreWaits } from './core-waits.ts'
+import { startClock } from './event-loop.ts'
 
 /**
  * Number of stuck threads at which a route, or the trial of a plug-in, starts no more: each takes memory, and may take

@@ -3,10 +3,10 @@ import { isOnlyProgram } from '../module/entry-points.ts'
 import { TypeBudget } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
 import type { Log } from '../observe/log/guest-log.ts'
-import { unlessAborted } from '../platform/async-work.ts'
-import { keepModule, keptFile, loadKept } from './kept-modules.ts'
-import type { Admit, LoadedModule, ModuleJob, RenewableModule } from './load-module.ts'
-import type { LoadSurroundings } from './load-threads.ts'
+import { unlessAborted } from '../platform/event-loop.ts'
+import type { Admit, LoadedModule, ModuleJob, ResettableModule } from './load-module.ts'
+import type { LoadingContext } from './load-threads.ts'
+import { cachedModuleFile, cacheModule, loadCachedModule } from './module-cache.ts'
 import type { ModuleFacts } from './module-facts.ts'
 import type { SourceModule } from './source/source.ts'
 
@@ -14,18 +14,18 @@ import type { SourceModule } from './source/source.ts'
 interface CompiledModule {
   readonly module: WebAssembly.Module
   /** The variant whose instances have few exports; undefined if that is the module itself. */
-  readonly onDemand?: WebAssembly.Module | undefined
+  readonly fewExports?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
   /** The feature for which its instances need a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
   /** undefined unless it was requested and is possible. */
-  readonly renewable?: RenewableModule
+  readonly resettable?: ResettableModule
   /** Whether the kernel is merged into its forms; undefined if that was not requested. */
   readonly merge?: MergeResult | undefined
 }
 
 /** Where a module is loaded, and the signal that aborts it. */
-export interface LoadPlace {
+export interface LoadContext {
   /**
    * Whether requests are served meanwhile: then all loading is done in a thread. Default: only for modules of more than 256
    * KiB.
@@ -98,15 +98,15 @@ class SharedWork<Result> {
 /** Compiled modules by digest and limits, as long as they are in use. */
 const compiled = new WeakValues<WebAssembly.Module>()
 
-/** Cached results: creating the renewable variant takes tenths of a second, and each route needs it. */
+/** Cached results: creating the resettable variant takes tenths of a second, and each route needs it. */
 const knownModules = new WeakMap<WebAssembly.Module, KnownModule>()
 
 interface KnownModule {
-  readonly onDemand?: WebAssembly.Module | undefined
+  readonly fewExports?: WebAssembly.Module | undefined
   readonly facts: ModuleFacts
   readonly needsProcess: string | undefined
-  readonly isRenewableKnown: boolean
-  readonly renewable: RenewableModule | undefined
+  readonly isResettableKnown: boolean
+  readonly resettable: ResettableModule | undefined
   readonly merge?: MergeResult | undefined
 }
 
@@ -135,19 +135,19 @@ export function rememberedModules(): number {
 export async function loadOnce(
   source: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule'>,
-  place: LoadPlace = {},
+  place: LoadContext = {},
 ): Promise<CompiledModule> {
-  const { name, renewable, ...limits } = wanted
+  const { name, resettable, ...limits } = wanted
   const key = JSON.stringify([source.digest, limits])
   for (;;) {
-    const found = sufficientForm(compiled.get(key), renewable)
+    const found = sufficientForm(compiled.get(key), resettable)
     if (found) return found
     const others = loading.get(key)
     const { work, name: begunFor } =
       others && !others.work.isGivenUp ? others : begin(key, source, wanted, place)
     try {
       const module = await work.wait(place.signal)
-      const loaded = sufficientForm(module, renewable) // an earlier request may have needed less
+      const loaded = sufficientForm(module, resettable) // an earlier request may have needed less
       if (loaded) return loaded
     } catch (error) {
       if (!(error instanceof PluginInvalidError) || begunFor === name) throw error
@@ -157,20 +157,20 @@ export async function loadOnce(
 
 function sufficientForm(
   module: WebAssembly.Module | undefined,
-  wanted: ModuleJob['renewable'],
+  wanted: ModuleJob['resettable'],
 ): CompiledModule | undefined {
   const knownOf = module && knownModules.get(module)
   if (!knownOf) return undefined
-  const { facts, needsProcess, onDemand, renewable, isRenewableKnown, merge } = knownOf
+  const { facts, needsProcess, fewExports, resettable, isResettableKnown, merge } = knownOf
   const isWanted = wanted === 'yes' || (wanted === 'program' && isOnlyProgram(facts))
-  if (isWanted && !isRenewableKnown) return undefined
+  if (isWanted && !isResettableKnown) return undefined
   return {
     module,
     facts,
     needsProcess,
-    ...(onDemand && { onDemand }),
+    ...(fewExports && { fewExports }),
     ...(merge && { merge }),
-    ...(isWanted && renewable && { renewable }),
+    ...(isWanted && resettable && { resettable }),
   }
 }
 
@@ -178,14 +178,15 @@ function begin(
   key: string,
   { bytes, digest }: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule'>,
-  { isServing = false, log, cacheFolder }: LoadPlace,
+  { isServing = false, log, cacheFolder }: LoadContext,
 ): Loading {
-  const keptIn = cacheFolder === undefined ? undefined : keptFile(cacheFolder, digest, bytes.length, wanted)
+  const moduleCacheOf =
+    cacheFolder === undefined ? undefined : cachedModuleFile(cacheFolder, digest, bytes.length, wanted)
   const admit: Admit = (types) => typeBudget.take(types, digest, wanted.name)
   const work = new SharedWork(async (signal) => {
     try {
       const before = compiled.get(key)
-      const job = { ...wanted, needsModule: !before, keptIn }
+      const job = { ...wanted, needsModule: !before, moduleCacheOf }
       const {
         module = before,
         checked: _checked,
@@ -217,7 +218,7 @@ function begin(
 export async function prepareOnly(
   { bytes, digest }: SourceModule,
   wanted: Omit<ModuleJob, 'needsModule' | 'staysBytes'>,
-  { isServing = false, signal, log }: LoadPlace = {},
+  { isServing = false, signal, log }: LoadContext = {},
 ): Promise<CheckedModule> {
   const job = { ...wanted, needsModule: false, staysBytes: true }
   const {
@@ -241,12 +242,12 @@ async function loadNow(
   bytes: Uint8Array,
   job: ModuleJob,
   isServing: boolean,
-  surroundings: LoadSurroundings,
+  surroundings: LoadingContext,
 ): Promise<LoadedModule> {
   const isKeptHere = !isServing || bytes.length <= SMALL_BYTES
   const kept =
-    isKeptHere && job.keptIn && job.needsModule
-      ? await loadKept(job.keptIn, isServing, surroundings.admit)
+    isKeptHere && job.moduleCacheOf && job.needsModule
+      ? await loadCachedModule(job.moduleCacheOf, isServing, surroundings.admit)
       : undefined
   if (kept) return kept
   const isHere = !isServing && bytes.length <= LARGE_BYTES
@@ -257,7 +258,7 @@ async function loadNow(
 async function loadHere(bytes: Uint8Array, job: ModuleJob, admit: Admit | undefined): Promise<LoadedModule> {
   const { loadModule } = await import('./load-module.ts')
   const loaded = await loadModule(bytes, job, admit)
-  if (job.keptIn !== undefined) void keepModule(job.keptIn, loaded)
+  if (job.moduleCacheOf !== undefined) void cacheModule(job.moduleCacheOf, loaded)
   return loaded
 }
 
@@ -265,7 +266,7 @@ async function loadHere(bytes: Uint8Array, job: ModuleJob, admit: Admit | undefi
 async function loadElsewhere(
   bytes: Uint8Array,
   job: ModuleJob,
-  surroundings: LoadSurroundings,
+  surroundings: LoadingContext,
 ): Promise<LoadedModule> {
   const { loadInThread } = await import('./load-threads.ts')
   try {

@@ -1,12 +1,12 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
+import { makeFewExports } from '../module/few-exports.ts'
 import type { ProcessTypes } from '../module/limits.ts'
 import { type CappedModule, capMemory } from '../module/memory-cap.ts'
 import { type Merge, type MergeResult, mergeKernel, planMerge } from '../module/merge.ts'
 import { readModule } from '../module/module.ts'
 import { exportedFunctions, SECTION } from '../module/module-view.ts'
-import { makeOnDemand } from '../module/on-demand.ts'
-import { makeRenewable, type Renewable } from '../module/renewable.ts'
+import { makeResettable, type Resettable } from '../module/resettable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
 import { makeTerminable } from '../module/terminable.ts'
 import { boundOptimiser } from '../platform/node-workarounds.ts'
@@ -22,12 +22,12 @@ export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
   readonly needsModule: boolean
   /** Whether only the bytes are needed, without compilation: for a separate process. */
   readonly staysBytes?: boolean
-  /** Whether the renewable variant is needed: `program`, if only its program can be called. */
-  readonly renewable: 'yes' | 'no' | 'program'
+  /** Whether the resettable variant is needed: `program`, if only its program can be called. */
+  readonly resettable: 'yes' | 'no' | 'program'
   /** Whether the kernel is merged into it, if possible. */
   readonly merges?: boolean
   /** The file in which the result is kept for the next start. Default: it is not kept. */
-  readonly keptIn?: string | undefined
+  readonly moduleCacheOf?: string | undefined
 }
 
 /** Decides whether a module with these types may be compiled in this process. */
@@ -38,7 +38,7 @@ export interface LoadedModule {
   /** undefined if it was not needed. */
   readonly module: WebAssembly.Module | undefined
   /** The variant whose instances have few exports; undefined if it was not needed, or is the module itself. */
-  readonly onDemand?: WebAssembly.Module | undefined
+  readonly fewExports?: WebAssembly.Module | undefined
   /** Whether the kernel is merged into its compiled forms; undefined if that was not requested. */
   readonly merge?: MergeResult | undefined
   /** Validated and capped, if needed. */
@@ -46,9 +46,9 @@ export interface LoadedModule {
   readonly facts: ModuleFacts
   /** The feature for which its instances need a separate process; undefined if there is none. */
   readonly needsProcess: string | undefined
-  /** Whether the renewable variant was requested; there may be none. */
-  readonly isRenewableKnown: boolean
-  readonly renewable: RenewableModule | undefined
+  /** Whether the resettable variant was requested; there may be none. */
+  readonly isResettableKnown: boolean
+  readonly resettable: ResettableModule | undefined
   /** What another start can compile without another check; undefined if the module itself was not compiled. */
   readonly checked?: CheckedForms | undefined
 }
@@ -62,17 +62,17 @@ export interface CheckedForms {
 /** The forms of a module that V8 has accepted, as bytes. */
 export interface ModuleForms {
   readonly module: Uint8Array
-  readonly onDemand: Uint8Array | undefined
-  readonly renewable: RenewableForm | undefined
+  readonly fewExports: Uint8Array | undefined
+  readonly resettable: ResettableForm | undefined
 }
 
-/** The bytes of a {@link RenewableModule}. */
-export interface RenewableForm extends Omit<RenewableModule, 'module'> {
+/** The bytes of a {@link ResettableModule}. */
+export interface ResettableForm extends Omit<ResettableModule, 'module'> {
   readonly bytes: Uint8Array
 }
 
 /** A variant of a module with other exports, with which the host can restore the initial state of an instance. */
-export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
+export interface ResettableModule extends Omit<Resettable, 'bytes' | 'fewExports'> {
   readonly module: WebAssembly.Module
 }
 
@@ -85,7 +85,16 @@ export interface RenewableModule extends Omit<Renewable, 'bytes' | 'onDemand'> {
  */
 export async function loadModule(
   bytes: Uint8Array,
-  { name, memoryMax, needsModule, staysBytes, renewable, merges, keptIn: _file, ...options }: ModuleJob,
+  {
+    name,
+    memoryMax,
+    needsModule,
+    staysBytes,
+    resettable,
+    merges,
+    moduleCacheOf: _file,
+    ...options
+  }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
   const view = makeTerminable(readModule(bytes, options, name))
@@ -95,14 +104,14 @@ export async function loadModule(
   if (staysBytes)
     return {
       ...{ module: undefined, bytes: capped.bytes, facts, needsProcess },
-      ...{ isRenewableKnown: false, renewable: undefined },
+      ...{ isResettableKnown: false, resettable: undefined },
     }
   await admit(view.processTypes)
-  const isRenewableKnown = renewable === 'yes' || (renewable === 'program' && isOnlyProgram(facts))
-  const wanted = { needsModule, isRenewable: isRenewableKnown, merges }
+  const isResettableKnown = resettable === 'yes' || (resettable === 'program' && isOnlyProgram(facts))
+  const wanted = { needsModule, isResettable: isResettableKnown, merges }
   const { forms, ...compiled } = await compileForms(capped, wanted)
   const checked = forms && { forms, types: view.processTypes }
-  return { facts, needsProcess, isRenewableKnown, ...compiled, ...(checked && { checked }) }
+  return { facts, needsProcess, isResettableKnown, ...compiled, ...(checked && { checked }) }
 }
 
 /**
@@ -118,7 +127,7 @@ export function readFacts(
 }
 
 /** The compiled forms of a module, and their bytes. */
-interface CompiledForms extends Pick<LoadedModule, 'module' | 'onDemand' | 'renewable' | 'merge'> {
+interface CompiledForms extends Pick<LoadedModule, 'module' | 'fewExports' | 'resettable' | 'merge'> {
   /** undefined if the module itself was not compiled. */
   readonly forms?: ModuleForms
 }
@@ -126,7 +135,7 @@ interface CompiledForms extends Pick<LoadedModule, 'module' | 'onDemand' | 'rene
 /** Which forms of a module are compiled. */
 interface WantedForms {
   readonly needsModule: boolean
-  readonly isRenewable: boolean
+  readonly isResettable: boolean
   readonly merges?: boolean | undefined
 }
 
@@ -137,7 +146,7 @@ interface WantedForms {
  */
 export async function compileForms(
   capped: CappedModule,
-  { needsModule, isRenewable, merges = false }: WantedForms,
+  { needsModule, isResettable, merges = false }: WantedForms,
 ): Promise<CompiledForms> {
   boundOptimiser()
   const planned = merges ? planMerge(capped) : undefined
@@ -155,15 +164,17 @@ export async function compileForms(
   /** @param reason - Why the kernel is not merged into it; undefined if it is, or if that was not requested. */
   async function compileAll(main: CappedModule, merge?: Merge, reason?: string): Promise<CompiledForms> {
     const module = needsModule ? await compileModule(main) : undefined
-    const onDemand = needsModule ? await compileOnDemand(main) : undefined
-    const renewable = isRenewable ? await compileRenewable(capped, merge) : undefined
+    const fewExports = needsModule ? await compileOnDemand(main) : undefined
+    const resettable = isResettable ? await compileResettable(capped, merge) : undefined
     return {
       module,
-      onDemand: onDemand?.module,
-      renewable: renewable?.compiled,
+      fewExports: fewExports?.module,
+      resettable: resettable?.compiled,
       ...(merge && { merge: { isMerged: true } }),
       ...(reason !== undefined && { merge: { isMerged: false, reason } }),
-      ...(module && { forms: { module: main.bytes, onDemand: onDemand?.bytes, renewable: renewable?.form } }),
+      ...(module && {
+        forms: { module: main.bytes, fewExports: fewExports?.bytes, resettable: resettable?.form },
+      }),
     }
   }
 }
@@ -215,7 +226,7 @@ async function compileModule({ bytes, view }: CappedModule): Promise<WebAssembly
 async function compileOnDemand(
   capped: CappedModule,
 ): Promise<{ readonly module: WebAssembly.Module; readonly bytes: Uint8Array } | undefined> {
-  const bytes = makeOnDemand(capped)
+  const bytes = makeFewExports(capped)
   const module = bytes && (await compileVariant(bytes))
   return module && { module, bytes }
 }
@@ -231,19 +242,19 @@ const TABLE_WITH_VALUE = Uint8Array.of(
 )
 
 /**
- * Compiles the renewable variant of a module, in the best form that V8 accepts: a larger form may exceed its limits.
+ * Compiles the resettable variant of a module, in the best form that V8 accepts: a larger form may exceed its limits.
  *
  * @param capped - Already accepted by V8.
  * @returns undefined if there is no such variant.
  */
-async function compileRenewable(
+async function compileResettable(
   capped: CappedModule,
   merge?: Merge,
-): Promise<{ readonly compiled: RenewableModule; readonly form: RenewableForm } | undefined> {
+): Promise<{ readonly compiled: ResettableModule; readonly form: ResettableForm } | undefined> {
   for (const tracks of [true, false]) {
-    const made = makeRenewable(capped, tracks, merge)
+    const made = makeResettable(capped, tracks, merge)
     if (!made) continue
-    const { bytes: whole, onDemand: bytes = whole, ...rest } = made
+    const { bytes: whole, fewExports: bytes = whole, ...rest } = made
     const module = await compileVariant(bytes)
     if (module) return { compiled: { module, ...rest }, form: { bytes, ...rest } }
   }

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
-import { keepModule, loadKept } from './kept-modules.ts'
 import { type Admit, loadModule } from './load-module.ts'
 import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
+import { cacheModule, loadCachedModule } from './module-cache.ts'
 import { packFacts } from './module-facts.ts'
 import { FileScanner } from './scan-file.ts'
 
@@ -30,8 +30,8 @@ async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
       postAnswer({ types })
       if (port) await once(port, 'message') // without admission, this thread is terminated
     }
-    const keptIn = job.needsModule ? job.keptIn : undefined
-    const kept = keptIn === undefined ? undefined : await loadKept(keptIn, false, admit)
+    const moduleCacheOf = job.needsModule ? job.moduleCacheOf : undefined
+    const kept = moduleCacheOf === undefined ? undefined : await loadCachedModule(moduleCacheOf, false, admit)
     const loaded = kept ?? (await loadModule(bytes, job, admit))
     const { checked: _checked, ...result } = loaded
     const { buffer, byteLength = 0 } = loaded.bytes ?? {}
@@ -39,7 +39,7 @@ async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
       { loaded: { ...result, facts: packFacts(loaded.facts) } },
       buffer instanceof ArrayBuffer && byteLength > COPIED_BYTES ? [buffer] : [],
     )
-    if (keptIn !== undefined && !kept) await keepModule(keptIn, loaded)
+    if (moduleCacheOf !== undefined && !kept) await cacheModule(moduleCacheOf, loaded)
   } catch (error) {
     postAnswer({ failure: toFailure(error) })
   }

@@ -4,7 +4,7 @@ import { type CallFailure, fromFailure } from '../errors/call-failure.ts'
 import { PluginLoadFailedError } from '../errors/errors.ts'
 import type { ProcessTypes } from '../module/limits.ts'
 import type { Log } from '../observe/log/guest-log.ts'
-import { unlessAborted } from '../platform/async-work.ts'
+import { unlessAborted } from '../platform/event-loop.ts'
 import { workerFile } from '../platform/packages.ts'
 import {
   labelThread,
@@ -45,7 +45,7 @@ type PostedModule = Omit<LoadedModule, 'facts'> & { readonly facts: PackedFacts 
 export type FromLoadThread = { readonly types: ProcessTypes } | LoadAnswer
 
 /** How a module is loaded in a thread. */
-export interface LoadSurroundings {
+export interface LoadingContext {
   /** See `loadModule`. */
   readonly admit?: Admit | undefined
   /** SHA-256 of the bytes, in hex. No thread loads them while threads that loaded the same are stuck. Default: no check. */
@@ -81,7 +81,7 @@ const SLICE_BYTES = 1_048_576
 export async function loadInThread(
   bytes: Uint8Array,
   job: ModuleJob,
-  { admit = none, digest, signal, log = SILENT, limitMs = LIMIT_MS }: LoadSurroundings = {},
+  { admit = none, digest, signal, log = SILENT, limitMs = LIMIT_MS }: LoadingContext = {},
 ): Promise<LoadedModule> {
   if (digest !== undefined) await unlessAborted(mayStart({ digest }), signal)
   await enter(signal)
@@ -109,7 +109,7 @@ const FILES_PER_SCAN = 64
 export function scanInThreads(
   paths: readonly string[],
   job: ScanJob,
-  options: Pick<LoadSurroundings, 'signal' | 'log'> = {},
+  options: Pick<LoadingContext, 'signal' | 'log'> = {},
 ): ReadonlyMap<string, Promise<ScannedFile | undefined>> {
   const known: KnownLists = new Map()
   const scanned = new Map<string, Promise<ScannedFile | undefined>>()
@@ -133,7 +133,7 @@ export function scanInThreads(
 async function scanSome(
   paths: readonly string[],
   job: ScanJob,
-  { signal, log = SILENT }: Pick<LoadSurroundings, 'signal' | 'log'>,
+  { signal, log = SILENT }: Pick<LoadingContext, 'signal' | 'log'>,
 ): Promise<readonly (ScannedFile<PackedFacts> | undefined)[]> {
   await enter(signal)
   try {
@@ -292,7 +292,7 @@ class LoadThread {
   }
 }
 
-interface RunOptions extends Pick<LoadSurroundings, 'signal'> {
+interface RunOptions extends Pick<LoadingContext, 'signal'> {
   readonly admit: Admit
   readonly log: Log
   readonly limitMs: number

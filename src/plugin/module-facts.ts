@@ -1,5 +1,5 @@
 import type { ExportedItem, FunctionExport, ImportedItem } from '../module/module-view.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 
 /** The facts about a loaded module, as plain data. */
 export interface ModuleFacts {
@@ -62,7 +62,7 @@ export async function unpackFacts(
   { imports, exports, functions, ...rest }: PackedFacts,
   known: KnownLists = new Map(),
 ): Promise<ModuleFacts> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   async function unpack<List extends LongList>(pieces: readonly string[]): Promise<ModuleFacts[List]> {
     const [only = '[]', ...more] = pieces
     const first = known.get(only) ?? (JSON.parse(only) as unknown[])

@@ -3,8 +3,8 @@ import { PluginInvalidError, PluginLoadFailedError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
 import type { MergeResult } from '../module/merge.ts'
-import { type LoadPlace, loadOnce, prepareOnly } from './compiled-modules.ts'
-import type { ModuleJob, RenewableModule } from './load-module.ts'
+import { type LoadContext, loadOnce, prepareOnly } from './compiled-modules.ts'
+import type { ModuleJob, ResettableModule } from './load-module.ts'
 import type { ModuleFacts } from './module-facts.ts'
 import type { ScannedFile } from './scan-file.ts'
 import type { ManifestSettings } from './source/manifest.ts'
@@ -42,9 +42,9 @@ export interface Plugin {
   /** The main module; undefined if it is not compiled here. */
   readonly module?: WebAssembly.Module | undefined
   /** The variant of the main module whose instances have few exports; undefined if that is the module itself. */
-  readonly onDemand?: WebAssembly.Module | undefined
+  readonly fewExports?: WebAssembly.Module | undefined
   /** undefined unless it was requested and is possible. */
-  readonly renewable?: RenewableModule | undefined
+  readonly resettable?: ResettableModule | undefined
   /** Whether the kernel is merged into the main module; undefined if that was not requested. */
   readonly merge?: MergeResult | undefined
   /** Imports of the main module. */
@@ -74,7 +74,7 @@ export interface Plugin {
    *
    * @throws the errors of {@link compilePlugin}; {@link PluginLoadFailedError} if its file has changed.
    */
-  readonly compile?: ((place: LoadPlace) => Promise<CompiledPlugin>) | undefined
+  readonly compile?: ((place: LoadContext) => Promise<CompiledPlugin>) | undefined
 }
 
 /** A compiled module, from which instances are opened. */
@@ -90,8 +90,8 @@ export interface UncompiledModule {
   /** The name in messages. */
   readonly label: string
   readonly bytes: Uint8Array
-  /** Whether to create its renewable variant, if possible. */
-  readonly renewable: boolean
+  /** Whether to create its resettable variant, if possible. */
+  readonly resettable: boolean
   /** Whether to merge the kernel into it, if possible. */
   readonly merges: boolean
 }
@@ -102,7 +102,7 @@ export interface LinkedModule
   /** SHA-256 of its bytes, in hex. */
   readonly digest?: string | undefined
   readonly module?: WebAssembly.Module | undefined
-  readonly renewable?: RenewableModule | undefined
+  readonly resettable?: ResettableModule | undefined
   readonly merge?: MergeResult | undefined
 }
 
@@ -110,7 +110,7 @@ interface CompiledLink extends LinkedModule {
   readonly module: WebAssembly.Module
 }
 
-export interface LoadOptions extends SourceOptions, LoadPlace {
+export interface LoadOptions extends SourceOptions, LoadContext {
   /** Maximum memory of an instance, in pages of 64 KiB. Default: the manifest's, else 2,048 (128 MiB). */
   readonly memoryMax?: number | undefined
   /**
@@ -179,10 +179,10 @@ export async function compilePlugin(
   const memoryMax = memoryMaxOf(options, settings)
   // State shared by several modules cannot be restored.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
-  const renewable: ModuleJob['renewable'] = modules.length === 1 ? alone : 'no'
+  const resettable: ModuleJob['resettable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
     const label = source.name === MAIN ? name : `${name} (module "${source.name}")`
-    return { name: label, memoryMax, limits, allowGc, renewable, merges }
+    return { name: label, memoryMax, limits, allowGc, resettable, merges }
   }
   if (options.compiles === false || allowGc) {
     const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
@@ -267,17 +267,17 @@ function register(
 async function prepare(
   source: SourceModule,
   job: Omit<ModuleJob, 'needsModule'>,
-  place: LoadPlace,
+  place: LoadContext,
 ): Promise<ModulePart & { readonly uncompiled: UncompiledModule }> {
   const { name, digest } = source
   const { facts, bytes, needsProcess } = await prepareOnly(source, job, place)
-  const renewable = job.renewable === 'yes' || (job.renewable === 'program' && isOnlyProgram(facts))
+  const resettable = job.resettable === 'yes' || (job.resettable === 'program' && isOnlyProgram(facts))
   return {
     name,
     digest,
     ...facts,
     needsProcess,
-    uncompiled: { name, label: job.name, bytes, renewable, merges: job.merges === true },
+    uncompiled: { name, label: job.name, bytes, resettable, merges: job.merges === true },
   }
 }
 

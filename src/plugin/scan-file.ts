@@ -34,7 +34,7 @@ export class FileScanner {
       const found = fstatSync(file)
       if (!found.isFile()) return undefined
       const bytes = found.size < SCRATCH_BYTES ? this.#read(file) : readFileSync(file)
-      const facts = packFacts(readFacts(bytes, { ...job, name: path, renewable: 'no' }))
+      const facts = packFacts(readFacts(bytes, { ...job, name: path, resettable: 'no' }))
       return { digest: sha256(bytes), size: bytes.length, facts }
     } catch {
       return undefined

@@ -12,7 +12,7 @@ import {
   type ServedRoute,
 } from '../options/served-route.ts'
 import { toolName } from '../options/tool-name.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 import { keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { processPartials } from '../platform/partial-bytes.ts'
 import { isMediaType } from '../platform/text.ts'
@@ -59,7 +59,7 @@ export async function addRoutes(
   // Loaded on demand.
   const websockets = routes.some(isSocketRoute) ? await import('./websocket/add-websockets.ts') : undefined
   const swagger = app.hasDecorator('swagger') ? await import('./openapi/swagger.ts') : undefined
-  const pace = new Pace(() => app.after()) // lets Fastify process its queue
+  const pace = new EventLoopYielder(() => app.after()) // lets Fastify process its queue
   const methods = methodsOfAll(routes, app.supportedMethods, (method, { url, host }) =>
     fullPaths(app, url).some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) })),
   )

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { processReads } from '../engine/turn-scheduler.ts'
 import { BadRequestError, BodyTooLargeError, PartialBytesFullError } from '../errors/errors.ts'
+import { type ByteSource, ChunkedBytes, ChunkList } from '../platform/chunks.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
 import { type Part, processPartials } from '../platform/partial-bytes.ts'
-import { type CopiedBytes, PieceList, Pieces } from '../platform/pieces.ts'
 
 /** Whether a request has a body, according to its headers. */
 export function hasBody(request: IncomingMessage): boolean {
@@ -37,7 +37,7 @@ export function tooLarge(limit: number): InstanceType<typeof BodyTooLargeError> 
 export function readRequestBody(
   request: IncomingMessage,
   limit: number,
-  done: (error: Error | undefined, body: CopiedBytes) => void,
+  done: (error: Error | undefined, body: ByteSource) => void,
 ): void {
   if (isTooLarge(request, limit)) {
     done(tooLarge(limit), NO_BYTES)
@@ -45,7 +45,7 @@ export function readRequestBody(
   }
   const declared = Number(request.headers['content-length'])
   let first: Buffer | undefined
-  let chunks: PieceList | undefined
+  let chunks: ChunkList | undefined
   let part: Part | undefined // most bodies arrive whole
   let length = 0
   let pieces = 0
@@ -61,7 +61,7 @@ export function readRequestBody(
     if (!first) first = chunk
     else {
       if (!chunks) {
-        chunks = new PieceList()
+        chunks = new ChunkList()
         chunks.add(first)
       }
       chunks.add(chunk)
@@ -92,7 +92,7 @@ export function readRequestBody(
     if (error) {
       first = chunks = undefined // the client may send for some time
       done(error, NO_BYTES)
-    } else done(undefined, chunks ? new Pieces(chunks.list) : (first ?? NO_BYTES))
+    } else done(undefined, chunks ? new ChunkedBytes(chunks.list) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
@@ -103,7 +103,7 @@ export function restFrom(request: IncomingMessage, resume: () => void): void {
   processReads.wait(resume)
 }
 
-/** Pieces of a body that are read in a turn of the event loop. */
+/** ChunkedBytes of a body that are read in a turn of the event loop. */
 export const TURN_PIECES = 1_024
 
 const INCOMPLETE = 'its body is incomplete'

@@ -99,7 +99,7 @@ function callVersion(
 
 /** A caller whose client cancels a call by disconnecting. */
 class LeavingCaller implements Caller {
-  readonly endsWhenGone = true
+  readonly isCancelledWhenGone = true
   readonly log: Log
   readonly host: FastifyRequest
   readonly observer: Caller['observer']

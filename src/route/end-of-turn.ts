@@ -41,7 +41,7 @@ interface DueCall {
 }
 
 /** Calls of one event loop, by turn. */
-export class Turns {
+export class RequestBatches {
   #due: DueCall[] = []
   /** Calls in this turn, including those that ran immediately. */
   #turnSize = 0
@@ -89,4 +89,4 @@ function runAll(calls: readonly DueCall[]): void {
   }
 }
 
-const processTurns = new Turns()
+const processTurns = new RequestBatches()

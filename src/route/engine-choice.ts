@@ -11,7 +11,7 @@ import { reasonsToWait } from '../guest/services/services.ts'
 import { EXCHANGES, REQUESTS, stream } from '../guest/services/stream.ts'
 import { takesMessages } from '../guest/streams/stream-imports.ts'
 import { INITIALISERS } from '../module/entry-points.ts'
-import { shortened } from '../module/on-demand.ts'
+import { shortened } from '../module/few-exports.ts'
 import { STREAM_LIMITS } from '../options/facts.ts'
 import { optionsError, type RouteOptions } from '../options/options.ts'
 import type { InstanceOptions, ResolvedRoute } from '../options/resolved-route.ts'
@@ -176,9 +176,9 @@ export function workersOptions(
   const { spareWorkers, startTimeoutMs, idempotent, maxQueue, maxQueueBytes, maxWaitMs, runtime } = options
   const { functions: _functions, log, ...settings } = instances
   const plugin = withFewExports(whole, exportName, options)
-  const { name, digest, module, onDemand, renewable, merge, memories, imports, exports, linked } = plugin
+  const { name, digest, module, fewExports, resettable, merge, memories, imports, exports, linked } = plugin
   return {
-    plugin: { name, digest, module, onDemand, renewable, merge, memories, imports, exports, linked },
+    plugin: { name, digest, module, fewExports, resettable, merge, memories, imports, exports, linked },
     runtime,
     route: (options.host ?? '') + options.url,
     settings,

@@ -22,7 +22,7 @@ import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError } from '../options/options.ts'
 import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { problemAt } from '../options/schema.ts'
-import type { LoadPlace } from '../plugin/compiled-modules.ts'
+import type { LoadContext } from '../plugin/compiled-modules.ts'
 import { EXTISM_ENV, hostImports, WASI } from '../plugin/host-imports.ts'
 import {
   compiledPlugin,
@@ -143,7 +143,7 @@ function labelsOf({ host = '', url }: ResolvedRoute, { name, digest }: Plugin): 
 export async function loadRoutePlugin(
   options: Pick<CheckedRouteOptions, 'plugin' | 'links'> & LoadedBy,
   plugins: number,
-  place: LoadPlace = {},
+  place: LoadContext = {},
 ): Promise<Plugin> {
   const { plugin, links } = options
   if (typeof plugin === 'object' && isPlugin(plugin)) return plugin

@@ -7,7 +7,7 @@ import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
 import { routeLabel } from '../options/served-route.ts'
-import { Pace, pacedMap, unlessAborted } from '../platform/async-work.ts'
+import { EventLoopYielder, mapWithYields, unlessAborted } from '../platform/event-loop.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { reportFormerKeys } from './former-keys.ts'
 import { claimNames } from './name-conflicts.ts'
@@ -99,7 +99,7 @@ export async function openRoutes(
   const waiting = new Set<ChosenRoute>()
   let giveUpNames: (() => void) | undefined
   const close = async () => {
-    const pace = new Pace()
+    const pace = new EventLoopYielder()
     const ends: Promise<void>[] = []
     const end = async (ended: Promise<void>) => {
       ended.catch(() => undefined) // reported below
@@ -134,7 +134,7 @@ export async function openRoutes(
 
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
-    const found = await pacedMap(all, (each) => forRoute(each.given, () => find(each)))
+    const found = await mapWithYields(all, (each) => forRoute(each.given, () => find(each)))
     const live = found.filter(({ isLive }) => isLive)
     const named = live.map(({ route, use: { options, plugin } }) => {
       const place = `route ${routeLabel({ ...route, url: prefix + route.url })}`
@@ -150,7 +150,7 @@ export async function openRoutes(
       trials.set(key, trial)
       return trial
     }
-    await pacedMap(found, ({ route: placed, use, lease, chosen }) =>
+    await mapWithYields(found, ({ route: placed, use, lease, chosen }) =>
       forRoute(placed, async () => {
         const { options: route } = use
         if (route.smoke && !lease?.smokePassedFor(route)) {
@@ -159,7 +159,7 @@ export async function openRoutes(
         } else if (chosen && options.trial) await tryOnce(use, chosen)
       }),
     )
-    const pace = new Pace()
+    const pace = new EventLoopYielder()
     const opened: OpenRoute[] = []
     for (const { use, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(use, openRoute(chosen, use.url, stallMs, log)))

@@ -1,11 +1,11 @@
 import { restoreError } from '../errors/failure.ts'
-import { placed } from '../options/check-config.ts'
+import { withLocation } from '../options/check-config.ts'
 import type { ConfigMap } from '../options/config-node.ts'
 import { optionsByError } from '../options/facts.ts'
-import { type RoutePlace, routeLabel } from '../options/served-route.ts'
+import { type RouteIdentity, routeLabel } from '../options/served-route.ts'
 
 /** A route with the origins of its options, if it is from a configuration. */
-export interface PlacedRoute extends RoutePlace {
+export interface PlacedRoute extends RouteIdentity {
   readonly origins?: ConfigMap | undefined
 }
 
@@ -17,7 +17,7 @@ export function blameRoute(error: unknown, route: PlacedRoute): unknown {
   const { cause = error } = error
   const label = NAMING.has(String(error.code)) ? '' : `Route ${routeLabel(route)}: `
   const named = restoreError(String(error.code), label + error.message, cause) ?? error
-  const result = route.origins ? placed(named, route.origins, option, 'plugin') : named
+  const result = route.origins ? withLocation(named, route.origins, option, 'plugin') : named
   if (result instanceof Error) blamed.add(result)
   return result
 }

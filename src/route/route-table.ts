@@ -3,7 +3,7 @@ import { MethodNotAllowedError, RouteNotFoundError } from '../errors/errors.ts'
 import { addServerTiming } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import { Pace } from '../platform/async-work.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
 import type { SwaggerConfig } from './openapi/swagger.ts'
 import type { RouteHandler } from './route-pool.ts'
 
@@ -41,7 +41,7 @@ function hasOptions(app: FastifyInstance): boolean {
 /** Serves routes as one route of Fastify, which answers all URLs that no other route of the app matches. See {@link fitTable}. */
 export async function addRouteTable(app: FastifyInstance, routes: readonly TableRoute[]): Promise<void> {
   const table = new RouteTable()
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   let isTimed = false
   for (const route of routes) {
     table.add(route)
@@ -71,7 +71,7 @@ export async function addRouteTable(app: FastifyInstance, routes: readonly Table
 }
 
 /** The routes at one path, by method. */
-type TablePlace = ReadonlyMap<string, TableRoute>
+type TableMethods = ReadonlyMap<string, TableRoute>
 
 class RouteTable {
   readonly #places = new Map<string, Map<string, TableRoute>>()
@@ -87,7 +87,7 @@ class RouteTable {
     return this.placeOf(request)?.get(request.method)?.config
   }
 
-  placeOf({ params, url }: FastifyRequest): TablePlace | undefined {
+  placeOf({ params, url }: FastifyRequest): TableMethods | undefined {
     // The parameter is decoded, and an encoded slash does not separate parts of a path.
     if (url.includes('%') && ENCODED_DELIMITER.test(url)) return undefined
     return this.#places.get((params as { readonly '*': string })['*'])

@@ -1,7 +1,7 @@
 import type { CallHooks } from '../guest/services/service.ts'
 import type { Caller } from '../observe/observe.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 import { thenMaybe } from '../platform/maybe-promise.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
 import type { Instance, Runtime } from './runtime.ts'
 
 /** A runtime whose instances run hooks at the begin and the end of each call. Without hooks it is the same runtime. */
@@ -38,7 +38,7 @@ class HookedInstance implements Instance {
   }
 
   /** Calls the guest. After a failure the call does not end: its answer is broken. */
-  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array> {
     this.#hooks.begin(caller)
     return thenMaybe(this.#instance.call(exportName, input, caller), (output) =>
       thenMaybe(this.#hooks.end(caller), () => output),

@@ -1,12 +1,19 @@
 import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { START } from '../module/entry-points.ts'
+import { exportAccessor } from '../module/few-exports.ts'
 import { KERNEL_MEMORY, MERGED_MEMORIES } from '../module/merge.ts'
-import { exportsOnDemand } from '../module/on-demand.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
-import type { RenewableModule } from '../plugin/load-module.ts'
+import type { ResettableModule } from '../plugin/load-module.ts'
 import type { MemoryFacts } from '../plugin/module-facts.ts'
+import {
+  HostWatch,
+  type ImportedHostFunction,
+  type InitialStates,
+  type InstanceReset,
+  openInstanceReset,
+} from './instance-reset.ts'
 import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import {
@@ -17,13 +24,6 @@ import {
   type PlannedModule,
 } from './link-plan.ts'
 import type { CallContexts, LinkedCallContext } from './linked-call-context.ts'
-import {
-  HostWatch,
-  type ImportedHostFunction,
-  type InitialStates,
-  openRenewal,
-  type Renewal,
-} from './renewal.ts'
 import { startGuest } from './runtime.ts'
 import { openWasi, ProcExit, type ProgramStreams, type Wasi, type WasiOptions } from './wasi/wasi.ts'
 
@@ -49,7 +49,7 @@ export interface Linked {
   /** One for each module that imports it. */
   readonly wasis: readonly Wasi[]
   /** Restores the initial state; undefined if that is impossible. */
-  readonly renewal: Renewal | undefined
+  readonly renewal: InstanceReset | undefined
 }
 
 /**
@@ -77,11 +77,11 @@ type Imported = WebAssembly.ImportValue
 class Linker {
   readonly memories = new Set<WebAssembly.Memory>()
   readonly wasis: Wasi[] = []
-  renewal: Renewal | undefined
+  renewal: InstanceReset | undefined
   readonly #host: LinkHost
   readonly #suspending: Suspending | undefined
-  readonly #renewable: RenewableModule | undefined
-  readonly #onDemand: WebAssembly.Module | undefined
+  readonly #resettable: ResettableModule | undefined
+  readonly #fewExports: WebAssembly.Module | undefined
   readonly #watch = new HostWatch()
   readonly #exports = new Map<string, WebAssembly.Exports>()
   readonly #commands = new Map<string, PlannedModule>()
@@ -89,11 +89,11 @@ class Linker {
   #runs = 0
   #functions: Readonly<Record<string, Imported>> | undefined
 
-  constructor(host: LinkHost, { suspending, renewable, onDemand }: LinkPlan) {
+  constructor(host: LinkHost, { suspending, resettable, fewExports }: LinkPlan) {
     this.#host = host
     this.#suspending = suspending
-    this.#renewable = renewable
-    this.#onDemand = onDemand
+    this.#resettable = resettable
+    this.#fewExports = fewExports
   }
 
   /** Adds the module's name to a failure, unless it is the plug-in itself. */
@@ -118,7 +118,7 @@ class Linker {
     const exports = this.#open(planned, wasi)
     this.#exports.set(name, exports)
     for (const memory of memoriesOf(exports, planned)) this.memories.add(memory)
-    if (this.#renewable) this.renewal = this.#openRenewal(this.#renewable, exports)
+    if (this.#resettable) this.renewal = this.#openInstanceReset(this.#resettable, exports)
   }
 
   start({ name, initialisers, isCommand }: PlannedModule): void {
@@ -139,17 +139,17 @@ class Linker {
   ): WebAssembly.Exports {
     const given = this.#importsOf(imports, wasi)
     if (mergedMemories) given[MERGED_MEMORIES] = openMemories(mergedMemories, this.#host.memory)
-    const form = this.#renewable?.module ?? this.#onDemand ?? module
-    const exports = exportsOnDemand(new WebAssembly.Instance(form, given).exports, items)
+    const form = this.#resettable?.module ?? this.#fewExports ?? module
+    const exports = exportAccessor(new WebAssembly.Instance(form, given).exports, items)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
     return exports
   }
 
   /** undefined if the module's start function created blocks, which the rest of the start may use. */
-  #openRenewal(module: RenewableModule, exports: WebAssembly.Exports): Renewal | undefined {
+  #openInstanceReset(module: ResettableModule, exports: WebAssembly.Exports): InstanceReset | undefined {
     const { memory, origins } = this.#host
-    return memory.isUsed ? undefined : openRenewal(module, exports, this.#watch, origins)
+    return memory.isUsed ? undefined : openInstanceReset(module, exports, this.#watch, origins)
   }
 
   #openWasi({ hasWasi }: PlannedModule): Wasi | undefined {
@@ -193,7 +193,7 @@ class Linker {
 
   /** @param writes - Whether it writes into the guest's memory. */
   #watched(run: Imported | undefined, writes?: 'writes'): Imported {
-    return this.#renewable
+    return this.#resettable
       ? this.#watch.watched(run as ImportedHostFunction, writes !== undefined)
       : (run as Imported)
   }

@@ -1,7 +1,7 @@
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { takeBuffer } from '../platform/buffer-pool.ts'
+import { type ByteSource, copyBytes } from '../platform/chunks.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { type CopiedBytes, copyBytes } from '../platform/pieces.ts'
 
 /** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
 export interface KernelMemory {
@@ -19,7 +19,7 @@ export interface KernelMemory {
   readonly isUsed: boolean
 
   /** Copies the input of a call. @returns false if it exceeds the limit of a call's blocks. */
-  input(bytes: CopiedBytes): boolean
+  input(bytes: ByteSource): boolean
 
   /**
    * Replaces the input during a call, if the guest has read a part of it. The block of the last replacement is released,
@@ -133,7 +133,7 @@ class LinkedKernelMemory implements KernelMemory {
     return this.#word(ROOT.span) > 0
   }
 
-  input(bytes: CopiedBytes): boolean {
+  input(bytes: ByteSource): boolean {
     if (bytes.length === 0) return true
     const at = this.#new(bytes.length, this.#kernel.input_new)
     if (at === 0) return false

@@ -11,16 +11,16 @@ import { type OwnVars, openVars } from '../guest/vars.ts'
 import { START } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
+import { type ByteSource, joinBytes } from '../platform/chunks.ts'
 import type { Suspending } from '../platform/missing-types.ts'
-import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
+import { type InitialStates, MemoryReusePolicy } from './instance-reset.ts'
 import { HttpCalls, refuseHttp } from './kernel-host.ts'
 import { type Linked, linkModules } from './kernel-link.ts'
 import { type KernelMemory, openKernelMemory } from './kernel-memory.ts'
 import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
-import { type InitialStates, MemoryReusePolicy } from './renewal.ts'
 import { returnCode } from './return-code.ts'
 import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
 import { ProcExit, ProgramStreams, type Wasi } from './wasi/wasi.ts'
@@ -216,7 +216,7 @@ class LinkedInstance implements Instance {
     return this.#hasExited
   }
 
-  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array> {
     const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
     if (!this.#memory.input(input))

@@ -15,7 +15,7 @@ import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from
 import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
-import type { RenewableModule } from '../plugin/load-module.ts'
+import type { ResettableModule } from '../plugin/load-module.ts'
 import type { MemoryFacts } from '../plugin/module-facts.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { InstanceSettings } from './runtime.ts'
@@ -37,9 +37,9 @@ export interface LinkPlan {
   /** The start functions of the main module. */
   readonly initialisers: readonly Initialiser[]
   /** Instantiated in place of the main module; undefined if there are several modules, or the guest has to wait. */
-  readonly renewable: RenewableModule | undefined
-  /** A variant of `renewable` that returns functions on demand; undefined if others import from it. */
-  readonly onDemand: WebAssembly.Module | undefined
+  readonly resettable: ResettableModule | undefined
+  /** A variant of `resettable` that returns functions on demand; undefined if others import from it. */
+  readonly fewExports: WebAssembly.Module | undefined
 }
 
 export interface PlannedModule {
@@ -155,10 +155,10 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   const asyncHttp = usesHttp && http?.isAsync ? HTTP_REQUEST : undefined
   const waits = hostFunctions.find(({ isAsync }) => isAsync)?.label ?? asyncHttp
   const suspending = waits ? checkAsync(waits, groups, asyncHttp) : undefined
-  const renewable = inOrder.length === 1 && !suspending ? plugin.renewable : undefined
-  const onDemand = inOrder.length === 1 ? plugin.onDemand : undefined
+  const resettable = inOrder.length === 1 && !suspending ? plugin.resettable : undefined
+  const fewExports = inOrder.length === 1 ? plugin.fewExports : undefined
   const { initialisers } = planOf(modules.get(MAIN) as ModuleDescription)
-  return { groups, hostFunctions, usesHttp, suspending, initialisers, renewable, onDemand }
+  return { groups, hostFunctions, usesHttp, suspending, initialisers, resettable, fewExports }
 }
 
 interface ModuleDescription {

@@ -2,7 +2,7 @@ import type { InstanceServices } from '../guest/services/service.ts'
 import type { Initialiser } from '../module/entry-points.ts'
 import type { Log, LogLimits } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
-import type { CopiedBytes } from '../platform/pieces.ts'
+import type { ByteSource } from '../platform/chunks.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { HttpErrors } from './kernel-host.ts'
 import { ProcExit, type WasiOptions } from './wasi/wasi.ts'
@@ -80,7 +80,7 @@ export interface Instance {
    * they have no `cause`, the instance can continue. After any other error it must be closed, because a trap interrupts
    * the guest.
    */
-  call(exportName: string, input: CopiedBytes, caller: Caller): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array>
 
   close(): Promise<void>
 }

@@ -13,10 +13,10 @@ import { HTTP_NOT_ALLOWED, httpFailure } from '../guest/outbound/guest-http.ts'
 import { initialisersOf } from '../module/entry-points.ts'
 import { GuestLog } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
+import { type ByteSource, joinBytes } from '../platform/chunks.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
 import { suspending } from '../platform/missing-types.ts'
 import { loadQuietly } from '../platform/node-workarounds.ts'
-import { type CopiedBytes, joinBytes } from '../platform/pieces.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
@@ -210,7 +210,7 @@ class SdkInstance implements Instance {
   readonly kernelBytes = 0
   readonly hasExited = false // a call in which it exits fails
 
-  async call(exportName: string, input: CopiedBytes, caller: Caller): Promise<Uint8Array> {
+  async call(exportName: string, input: ByteSource, caller: Caller): Promise<Uint8Array> {
     if (this.#isRunning) throw new InstanceBusyError(this.#name)
     this.#isRunning = true
     this.#log.begin(caller.log, exportName)

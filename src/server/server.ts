@@ -230,7 +230,7 @@ export interface AppSource {
  * Opens a front. `listen()` uses the address in the options; with its own address it behaves like Fastify's. `close()`
  * closes the sockets without losing a request: see {@link AppServer.drain}.
  */
-export async function openFront(
+export async function openSwappableApp(
   options: CheckedServerOptions,
   behind: AppSource,
   log: FastifyBaseLogger,

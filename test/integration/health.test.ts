@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { ProcessInfo } from '../../src/deploy/processes/slot.ts'
+import type { ProcessInfo } from '../../src/deploy/processes/supervisor.ts'
 import type { ServedRoute } from '../../src/options/served-route.ts'
 import { listenAdmin, listenBoth } from '../support/admin.ts'
 import { guest } from '../support/guest.ts'

@@ -42,8 +42,8 @@ async function serving(count: number, options: { readonly silentMs?: number } = 
     },
   }
   const processes = openProcesses({ count, log, secrets: () => [], start: here.start, clock, ...options })
-  const around = { environment: {}, secrets: new Secrets(), commands: {} }
-  const source = commandConfiguration(readConfig(['-c', file], {}), around)
+  const context = { environment: {}, secrets: new Secrets(), commands: {} }
+  const source = commandConfiguration(readConfig(['-c', file], {}), context)
   const deployments = await openDeployments(source, () => ({ log, open: (first) => processes.open(first) }))
   const running = await processes.serve(deployments)
   onTestFinished(() => running.drain())

@@ -2,7 +2,7 @@ import { openLink } from '../../src/deploy/processes/link.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
 import { openLog } from '../../src/observe/log/log.ts'
-import { openChannels, planGiven, startHere } from '../support/in-process.ts'
+import { openChannels, planReceived, startHere } from '../support/in-process.ts'
 import { type OpenReplica, openLocal, testReplica } from '../support/replica-suite.ts'
 
 const openLinked: OpenReplica = async (state, module) => {
@@ -16,7 +16,7 @@ const openLinked: OpenReplica = async (state, module) => {
 const openSet: OpenReplica = async (state, module) => {
   const { start, started } = startHere()
   const set = openProcesses({ count: 2, log: openLog('silent'), secrets: () => [], start })
-  const replica = await set.open(await planGiven(state, module))
+  const replica = await set.open(await planReceived(state, module))
   const local = await started[1]?.local
   if (!local) throw new Error('the second process was not started')
   return { local, replica, close: () => replica.close() }

@@ -49,7 +49,7 @@ test('a guest whose client has left is ended if the caller says so, and the next
   const leave = () => {
     client.isGone = true
   }
-  const client = { endsWhenGone: true, isGone: false, log: { ...keepLog(), info: leave } } // it logs when it runs
+  const client = { isCancelledWhenGone: true, isGone: false, log: { ...keepLog(), info: leave } } // it logs when it runs
   const begun = performance.now()
   const calls = [callText(engine, 'answer', 'G', client), callText(engine, 'answer', 'next')]
   const [left, next] = await Promise.allSettled(calls)

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
-import { CLI, type Surroundings as ConfigNode, Output, type Run, type Running as RunningHere } from './cli.ts'
+import { CLI, type RunInputs as ConfigNode, Output, type Run, type Running as RunningHere } from './cli.ts'
 
 export { CLI } from './cli.ts'
 
 /** Inputs of a process besides words and variables. */
-export interface Surroundings extends ConfigNode {
+export interface ProcessInputs extends ConfigNode {
   /** The program that runs the command, with its arguments. Default: this Node.js. */
   readonly program?: readonly [string, ...string[]]
 }
@@ -21,7 +21,7 @@ export interface Running extends Omit<RunningHere, 'kill'> {
 export async function run(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  surroundings: Surroundings = {},
+  surroundings: ProcessInputs = {},
 ): Promise<Run> {
   return start(args, env, surroundings).ended
 }
@@ -30,7 +30,7 @@ export async function run(
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { cwd, input, program = [process.execPath] }: Surroundings = {},
+  { cwd, input, program = [process.execPath] }: ProcessInputs = {},
 ): Running {
   const { npm_command: _, ...inherited } = process.env
   const [file, ...words] = program

@@ -28,7 +28,7 @@ export interface Run {
 }
 
 /** Inputs of a run besides words and variables. */
-export interface Surroundings {
+export interface RunInputs {
   readonly cwd?: string
   /** Standard input; default: empty. */
   readonly input?: string | Uint8Array
@@ -56,7 +56,7 @@ raiseMemoryCeiling(65_536)
 export async function run(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  surroundings: Surroundings = {},
+  surroundings: RunInputs = {},
 ): Promise<Run> {
   return launch(args, env, surroundings).ended
 }
@@ -65,12 +65,12 @@ export async function run(
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  surroundings: Surroundings = {},
+  surroundings: RunInputs = {},
 ): Running {
   return launch(args, { WASM_SERVE_DRAIN_MS: '0', WASM_SERVE_GRACE_MS: '1000', ...env }, surroundings)
 }
 
-function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = '' }: Surroundings): Running {
+function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = '' }: RunInputs): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
   const { npm_command: _, ...inherited } = process.env

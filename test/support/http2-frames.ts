@@ -99,7 +99,7 @@ export interface FrameClient {
   upload(stream: number, bytes: number): Promise<number>
   /** Waits for the first frame that fits. */
   frame(fits: (frame: Frame) => boolean): Promise<Frame>
-  /** The kinds of frames of a stream so far that matter for its end. Pieces of a body in a row count as one. */
+  /** The kinds of frames of a stream so far that matter for its end. ChunkedBytes of a body in a row count as one. */
   story(stream: number): string[]
 }
 

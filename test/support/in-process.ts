@@ -1,9 +1,9 @@
 import { MessageChannel } from 'node:worker_threads'
-import { givenConfiguration, givenEdits } from '../../src/deploy/given-state.ts'
 import { type LocalReplica, openLocalReplica } from '../../src/deploy/local-replica.ts'
 import { type Channel, type LinkMessage, openLink } from '../../src/deploy/processes/link.ts'
 import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
 import type { ProcessEnd, ServingProcess, StartProcess } from '../../src/deploy/processes/serving-process.ts'
+import { receivedConfiguration, receivedEdits } from '../../src/deploy/received-state.ts'
 import { type PreparedRoutes, type ServedState, viewOf } from '../../src/deploy/replica.ts'
 import type { FirstPlan } from '../../src/deploy/resolver.ts'
 import { planFirst } from '../../src/deploy/start.ts'
@@ -46,13 +46,13 @@ interface InProcess extends ServingProcess {
 }
 
 /** A state that another process has read, resolved. @param module - Fetches its modules. */
-export function planGiven(
+export function planReceived(
   { revision, configuration, edits }: ServedState,
   module: (digest: string) => Promise<Uint8Array>,
 ): Promise<FirstPlan> {
   const planned = planFirst(
-    givenConfiguration(() => configuration),
-    async () => givenEdits(edits, module),
+    receivedConfiguration(() => configuration),
+    async () => receivedEdits(edits, module),
   )
   return planned.then((first) => ({ ...first, desired: { ...first.desired, revision } }))
 }
@@ -80,7 +80,7 @@ export function startHere() {
     let server: HandedServer | undefined
     const open = async () => {
       await behavior.start(number)
-      const first = await planGiven(structuredClone(state), services.module)
+      const first = await planReceived(structuredClone(state), services.module)
       const { revision } = state
       const local = await openLocalReplica(first, { log, revision, start: services.start() })
       openLink<Record<string, never>, ReplicaRequests>(far, answersOf(local, state.configuration))

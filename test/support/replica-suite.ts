@@ -13,7 +13,7 @@ import { readConfig } from '../../src/options/config.ts'
 import { bytesOf } from '../../src/plugin/source/module-bytes.ts'
 import { temporaryFolder } from './admin-api.ts'
 import { guest } from './guest.ts'
-import { planGiven } from './in-process.ts'
+import { planReceived } from './in-process.ts'
 
 /** A replica, and the one of this process that serves for it. */
 interface ReplicaFixture {
@@ -31,7 +31,7 @@ export type OpenReplica = (
 
 /** The local one. */
 export const openLocal: OpenReplica = async (state, module) => {
-  const first = await planGiven(state, module)
+  const first = await planReceived(state, module)
   const local = await openLocalReplica(first, { log: openLog('silent'), revision: state.revision })
   return { local, replica: local }
 }
@@ -50,8 +50,8 @@ export function openControl() {
     async configuration(routes: readonly object[]): Promise<Configuration> {
       const file = join(folder, 'wasm-serve.json')
       writeFileSync(file, JSON.stringify({ routes, stallMs: 0 }))
-      const around = { environment: {}, secrets: new Secrets(), commands: {} }
-      const source = commandConfiguration(readConfig(['-c', file], {}), around)
+      const context = { environment: {}, secrets: new Secrets(), commands: {} }
+      const source = commandConfiguration(readConfig(['-c', file], {}), context)
       const failures: unknown[] = []
       const found = await source.read({ plugins }, (error) => failures.push(error))
       if (!found || failures.length > 0) throw failures[0]

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { run, type Surroundings, start } from '../support/cli-process.ts'
+import { type ProcessInputs, run, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 import { jail, NODE_FOLDER } from '../support/jail.ts'
 import { describeWith } from '../support/tools.ts'
@@ -13,7 +13,7 @@ const echo = guest('echo')
 chmodSync(dirname(echo), 0o755)
 
 /** The command as `nobody`, with a read-only root in which there is the package, the guests and what is named. */
-function asNobody(binds: Readonly<Record<string, string>> = {}): Surroundings {
+function asNobody(binds: Readonly<Record<string, string>> = {}): ProcessInputs {
   const package_ = { [ROOT]: ROOT.replace(/\/$/, ''), [dirname(echo)]: dirname(echo) }
   return { cwd: '/', program: [...jail({ ...package_, ...binds }), `${NODE_FOLDER}/node`] }
 }

@@ -278,8 +278,8 @@ async function serve(first: Values) {
   write(first)
   const lines: Values[] = []
   const log = pino({ level: 'info', base: null }, { write: (line) => void lines.push(JSON.parse(line)) })
-  const around = { environment: {}, secrets: new Secrets(), commands: {} }
-  const source = commandConfiguration(readConfig(['-c', path], {}), around)
+  const context = { environment: {}, secrets: new Secrets(), commands: {} }
+  const source = commandConfiguration(readConfig(['-c', path], {}), context)
   const deployments = await openDeployments(source, () => ({ log }))
   const { options, app } = deployments.current
   const running = await startServer(options, app, log)

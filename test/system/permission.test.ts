@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { run, type Surroundings, start } from '../support/cli-process.ts'
+import { type ProcessInputs, run, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 
 /*
@@ -28,7 +28,7 @@ const MODEL =
 const read = (path: string) => `--allow-fs-read=${path}`
 
 /** What runs the command: reading its own files is always allowed. */
-function permitted(...flags: string[]): Surroundings {
+function permitted(...flags: string[]): ProcessInputs {
   const own = ['dist/*', 'node_modules/*', 'package.json'].map((path) => read(join(ROOT, path)))
   const net = major >= 25 ? ['--allow-net'] : []
   return { program: [process.execPath, MODEL, ...own, ...net, ...flags] }

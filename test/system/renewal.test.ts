@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { GuestError } from '../../src/errors/errors.ts'
 import { callableExports } from '../../src/module/entry-points.ts'
-import { RENEWABLE_EXPORT } from '../../src/module/renewable.ts'
+import { RESET_EXPORT } from '../../src/module/resettable.ts'
 import { type CompiledPlugin, loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { guest } from '../support/guest.ts'
@@ -10,14 +10,14 @@ import { keepLog, settingsOf } from '../support/instance.ts'
 
 const caller = { log: keepLog() }
 
-/** Keeps the exports of the renewable instances that are made. */
+/** Keeps the exports of the resettable instances that are made. */
 function keepInstances(): WebAssembly.Exports[] {
   const { Instance } = WebAssembly
   const made: WebAssembly.Exports[] = []
   WebAssembly.Instance = class extends Instance {
     constructor(module: WebAssembly.Module, imports?: WebAssembly.Imports) {
       super(module, imports)
-      if (RENEWABLE_EXPORT.global(0) in this.exports) made.push(this.exports)
+      if (RESET_EXPORT.global(0) in this.exports) made.push(this.exports)
     }
   }
   onTestFinished(() => {
@@ -33,9 +33,9 @@ interface State {
 }
 
 function stateOf(exports: WebAssembly.Exports, globals: number): State {
-  const memory = exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory | undefined
+  const memory = exports[RESET_EXPORT.memory] as WebAssembly.Memory | undefined
   const values = Array.from({ length: globals }, (_, index) => {
-    const global = exports[RENEWABLE_EXPORT.global(index)] as WebAssembly.Global
+    const global = exports[RESET_EXPORT.global(index)] as WebAssembly.Global
     return global.value
   })
   return { globals: values, bytes: Buffer.from(new Uint8Array(memory?.buffer ?? new ArrayBuffer(0))) }
@@ -52,12 +52,12 @@ function isSame(renewed: State, fresh: State): boolean {
 }
 
 /** Its imports are never called. */
-function unstartedInstance({ renewable, module }: CompiledPlugin): WebAssembly.Exports {
+function unstartedInstance({ resettable, module }: CompiledPlugin): WebAssembly.Exports {
   const imports: Record<string, Record<string, () => void>> = {}
   for (const { module: namespace, name } of WebAssembly.Module.imports(module)) {
     imports[namespace] = { ...imports[namespace], [name]: () => undefined }
   }
-  return new WebAssembly.Instance(renewable?.module ?? module, imports).exports
+  return new WebAssembly.Instance(resettable?.module ?? module, imports).exports
 }
 
 const INPUTS = ['', 'world', '{"a":1}', '# title\n\n- one\n- two', 'x'.repeat(100_000)]
@@ -73,7 +73,7 @@ describe.each([...plugins, ...guests])('%s', (path) => {
   test('after each call it is byte for byte what it was when it was made, or when it was started', async () => {
     const made = keepInstances()
     const plugin = await loadPlugin(path, { isolation: 'fresh' })
-    const globals = plugin.renewable?.globals ?? -1
+    const globals = plugin.resettable?.globals ?? -1
     const config = { vowels: 'aeiou' }
     const other = kernel.open(plugin, settingsOf({ config }))
     onTestFinished(() => other.close())

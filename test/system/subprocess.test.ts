@@ -417,7 +417,7 @@ test.runIf(isLinux)(
     const guests = new GuestProcess({ sandbox: () => openSandbox(undefined, []), cgroup: undefined, needs, log })
     const bytes = readFileSync(${JSON.stringify(guest('loop'))})
     const settings = { config: {}, outputLimit: 1e6, blockLimit: 1e6, varMax: 1e6 }
-    const plugin = { name: 'loop', digest: '', modules: [{ name: 'main', label: 'loop', bytes, renewable: false }] }
+    const plugin = { name: 'loop', digest: '', modules: [{ name: 'main', label: 'loop', bytes, resettable: false }] }
     const isolation = { isolation: 'reuse', recycleMemory: Infinity }
     const head = { call: 1, nameBytes: 0, ms: 0 }
     const instance = guests.add({

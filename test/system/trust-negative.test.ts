@@ -30,7 +30,7 @@ async function policy(fields: TrustPolicy): Promise<Policy> {
 
 const key = (type: string) => fixture(`keys/${type}.pub`)
 
-/** Pieces of a fixture that are signatures, not attestations. */
+/** ChunkedBytes of a fixture that are signatures, not attestations. */
 async function signatureOf(name: string): Promise<EvidencePiece> {
   const pieces = await collectEvidence(registryWith(snapshot(name)), REPOSITORY, DIGEST)
   for (const piece of pieces) {

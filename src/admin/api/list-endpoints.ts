@@ -1,5 +1,5 @@
 import type { Deployment } from '../../deploy/deployments.ts'
-import { Pace } from '../../platform/async-work.ts'
+import { EventLoopYielder } from '../../platform/event-loop.ts'
 import type { AdminContext } from '../feature.ts'
 import type { Endpoint } from './endpoint.ts'
 import { LIST_HEADERS, type ListItem, listQuery, sendPage } from './list.ts'
@@ -83,7 +83,7 @@ export function listEndpoints({ served }: AdminContext): Endpoint[] {
 /** @param hide - Masks secrets: a search must not tell what an answer hides. */
 async function listItems(shown: ShownDeployment, hide: (text: string) => string): Promise<Lists> {
   const { byId, byName } = shown.routes
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   const items = new Map<RouteInfo, RouteItem>()
   for (const info of byId.values()) {
     const { id, name, plugin, served } = info

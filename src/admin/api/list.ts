@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { AdminRequestError } from '../../errors/errors.ts'
 import type { CallTotals, RouteMeter } from '../../observe/metrics.ts'
-import { Pace } from '../../platform/async-work.ts'
+import { EventLoopYielder } from '../../platform/event-loop.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { ApiRequest, Endpoint } from './endpoint.ts'
 import { totalOf } from './route-endpoints.ts'
@@ -83,7 +83,7 @@ export async function sendPage<Item extends ListItem>(
   const begin = cursor === undefined ? undefined : placeOf(readCursor(cursor, sort), items)
   const page = new Page<Item>(Number(limit), begin)
   const wanted = search.toLowerCase()
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   for (const [index, item] of items.entries()) {
     if (item.text.includes(wanted)) page.add({ value: sortValue(item, sort), index, item })
     await pace.step()

@@ -21,7 +21,7 @@ import {
   AdminForbiddenError,
   AdminRequestError,
 } from '../../errors/errors.ts'
-import { PieceList } from '../../platform/pieces.ts'
+import { ChunkList } from '../../platform/chunks.ts'
 import type { Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
@@ -281,7 +281,7 @@ const SLICE_BYTES = 1_048_576
 
 function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
   const declared = body.headers['content-length']
-  const chunks = new PieceList()
+  const chunks = new ChunkList()
   let length = 0
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => {

@@ -17,7 +17,7 @@ import {
 import { callableExports } from '../../module/entry-points.ts'
 import { type CallTotals, type Meters, meterLabels, type RouteMeter } from '../../observe/metrics.ts'
 import { defaultMethod, type ServedRoute } from '../../options/served-route.ts'
-import { Pace } from '../../platform/async-work.ts'
+import { EventLoopYielder } from '../../platform/event-loop.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import { applyEdit, type Endpoint } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
@@ -112,7 +112,7 @@ export function refuseLast(left: number): void {
 
 /** Method, host and URL of a route from its options. @throws {@link AdminUnknownError} */
 function routeAddress({ current }: Deployments, id: string): object {
-  const found = current.routes.find(({ target }) => idOf(target.given) === id)
+  const found = current.routes.find(({ target }) => idOf(target.configured) === id)
   if (!found) throw new AdminUnknownError('route', id)
   const { url, method, host, contract } = found.options
   return {
@@ -160,14 +160,14 @@ export function routeIndex(deployment: Deployment): Promise<RouteIndex> {
 }
 
 async function indexRoutes({ routes, served }: Deployment): Promise<RouteIndex> {
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   const byId = new Map<string, RouteInfo>()
   const byName = new Map<string, RouteInfo[]>()
   for (const [place, { target, plugin }] of routes.entries()) {
     const info = served[place]
     if (!info) continue
-    const { given, name } = target
-    const route = { id: idOf(given), name, plugin, served: info }
+    const { configured, name } = target
+    const route = { id: idOf(configured), name, plugin, served: info }
     byId.set(route.id, route)
     const others = byName.get(name)
     if (others) others.push(route)

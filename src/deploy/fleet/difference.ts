@@ -3,7 +3,7 @@ import {
   type ConfigMap,
   type ConfigNode,
   type ConfigScalar,
-  givenAt,
+  nodeAt,
   toData,
 } from '../../options/config-node.ts'
 import { optionsWhere } from '../../options/facts.ts'
@@ -61,7 +61,7 @@ export function isEmpty({ routes, plugins, server, defaults }: FleetDifference):
 
 function routeDifferences(before: ComparedState, after: ComparedState): readonly RouteDifference[] {
   const [old, now] = [before, after].map(
-    ({ configuration }) => new Map(configuration.routes.map((route) => [idOf(route.given), route])),
+    ({ configuration }) => new Map(configuration.routes.map((route) => [idOf(route.configured), route])),
   )
   const ids = [...new Set([...(old?.keys() ?? []), ...(now?.keys() ?? [])])]
   return ids.flatMap((id): RouteDifference[] => {
@@ -74,9 +74,9 @@ function routeDifferences(before: ComparedState, after: ComparedState): readonly
   })
 }
 
-function nameOfRoute({ given }: DesiredRoute): string {
+function nameOfRoute({ configured }: DesiredRoute): string {
   const text = (option: string) => {
-    const node = givenAt(given, [option])
+    const node = nodeAt(configured, [option])
     return node && toData(node)
   }
   const method = text('method') ?? defaultMethod(text('contract'))
@@ -88,7 +88,7 @@ const SOURCES = optionsWhere('route', ({ reach }) => reach === 'source')
 
 function optionsOfRoute(route: DesiredRoute | undefined): Values {
   if (!route) return new Map()
-  return new Map([['plugin', plain(route.name)], ...valuesOf(route.given, SOURCES)])
+  return new Map([['plugin', plain(route.name)], ...valuesOf(route.configured, SOURCES)])
 }
 
 function pluginsOf({ plugins }: Edits): Values {
@@ -108,8 +108,8 @@ function serverOf({ server }: SharedConfiguration): Values {
 }
 
 function defaultsOf({ defaults }: SharedConfiguration): Values {
-  const own = [...defaults.plugins].flatMap(([name, given]) =>
-    [...valuesOf(given, SOURCES)].map(([option, value]) => [`plugins.${name}.${option}`, value] as const),
+  const own = [...defaults.plugins].flatMap(([name, plugin]) =>
+    [...valuesOf(plugin, SOURCES)].map(([option, value]) => [`plugins.${name}.${option}`, value] as const),
   )
   return new Map([...valuesOf(defaults.route, SOURCES), ...own])
 }
@@ -124,10 +124,10 @@ function plain(text: string) {
 function valuesOf({ entries }: ConfigMap, without: ReadonlySet<string>): Values {
   const wanted = [...entries].filter(([name]) => !without.has(name))
   return new Map(
-    wanted.map(([name, { given }]) => {
-      const text = JSON.stringify(sortedData(given, ({ value }) => value))
+    wanted.map(([name, { configured }]) => {
+      const text = JSON.stringify(sortedData(configured, ({ value }) => value))
       const shown = JSON.stringify(
-        sortedData(given, (scalar) => scalar.shown ?? withoutPassword(scalar.value)),
+        sortedData(configured, (scalar) => scalar.shown ?? withoutPassword(scalar.value)),
       )
       return [name, { text, shown }]
     }),
@@ -135,15 +135,15 @@ function valuesOf({ entries }: ConfigMap, without: ReadonlySet<string>): Values 
 }
 
 /** Data whose keys are sorted. */
-function sortedData(given: ConfigNode, partOf: (scalar: ConfigScalar) => unknown): unknown {
-  switch (given.kind) {
+function sortedData(node: ConfigNode, partOf: (scalar: ConfigScalar) => unknown): unknown {
+  switch (node.kind) {
     case 'scalar':
-      return partOf(given)
+      return partOf(node)
     case 'list':
-      return given.items.map((item) => sortedData(item, partOf))
+      return node.items.map((item) => sortedData(item, partOf))
     case 'map': {
-      const entries = [...given.entries].sort(([one], [other]) => (one < other ? -1 : 1))
-      return Object.fromEntries(entries.map(([key, entry]) => [key, sortedData(entry.given, partOf)]))
+      const entries = [...node.entries].sort(([one], [other]) => (one < other ? -1 : 1))
+      return Object.fromEntries(entries.map(([key, entry]) => [key, sortedData(entry.configured, partOf)]))
     }
   }
 }

@@ -1,18 +1,18 @@
 import type { Config } from '../../options/config.ts'
 import type { SourceOptions } from '../../plugin/source/source.ts'
-import { type CommandSurroundings, commandConfiguration } from '../configuration.ts'
+import { type CommandContext, commandConfiguration } from '../configuration.ts'
 import { desiredState, refuseEdit } from '../desired-state.ts'
 import { PluginTable } from '../loader.ts'
-import { openEach, openTogether, planAll, together } from '../plan.ts'
+import { combineErrors, openEach, openTogether, planAll } from '../plan.ts'
 import type { Configuring } from './apply-configuration.ts'
 import { readShared } from './open-fleet.ts'
 import { withoutOwnLayers } from './own-options.ts'
 
 /** Reads the config file of a fleet with its plug-ins, and runs none of them. */
-export function filesConfiguration(config: Config, around: CommandSurroundings): Configuring['read'] {
+export function filesConfiguration(config: Config, context: CommandContext): Configuring['read'] {
   return async (edits) => {
     const plugins = new PluginTable()
-    const desired = await readShared(config, around, plugins, edits)
+    const desired = await readShared(config, context, plugins, edits)
     return { desired, modules: plugins.modules }
   }
 }
@@ -20,12 +20,12 @@ export function filesConfiguration(config: Config, around: CommandSurroundings):
 /** Reads the config file of a fleet and checks it: its routes and those of the edits are opened here as on a node, tried and closed. */
 export function checkedConfiguration(
   config: Config,
-  around: CommandSurroundings,
+  context: CommandContext,
   sources: SourceOptions,
 ): Configuring['read'] {
   return async (edits, module) => {
     const plugins = new PluginTable()
-    const plan = await planAll(commandConfiguration(withoutOwnLayers(config), around), {
+    const plan = await planAll(commandConfiguration(withoutOwnLayers(config), context), {
       reading: { plugins },
       desire: async (configuration) => ({
         desired: desiredState(configuration, edits, 1),
@@ -34,7 +34,7 @@ export function checkedConfiguration(
     })
     const failures: unknown[] = []
     await openEach(plan, (error) => failures.push(error))
-    if (failures.length > 0) throw together(failures)
+    if (failures.length > 0) throw combineErrors(failures)
     await openTogether(plan)
     const { desired, edits: left } = plan
     return {

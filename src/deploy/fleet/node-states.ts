@@ -14,7 +14,7 @@ import type { FleetRevision, FleetStore } from './fleet-store.ts'
 import type { CopiedState, LastCopy } from './last-copy.ts'
 import { withOwnOptions } from './own-options.ts'
 import { forbiddenIn, type Permissions } from './permissions.ts'
-import { parseShared, type SharedSurroundings } from './shared-configuration.ts'
+import { parseShared, type SharedContext } from './shared-configuration.ts'
 
 /** A state of the fleet as a node serves it. */
 export interface FleetState extends ServedState {
@@ -27,7 +27,7 @@ interface NodeStatesParts {
   /** undefined: nothing is kept. */
   readonly copy: LastCopy | undefined
   readonly config: Config
-  readonly around: Omit<SharedSurroundings, 'variables'>
+  readonly context: Omit<SharedContext, 'variables'>
   /** The options of the node, read again by {@link NodeStates.renew}. */
   readOwn(): Promise<OwnOptions>
   /** What the node lets a configuration use. */
@@ -113,9 +113,9 @@ export class NodeStates {
     const digest = sha256(text)
     const known = this.#configurations.get(digest)
     if (known) return known.configuration
-    const { config, around } = this.#parts
+    const { config, context } = this.#parts
     const permissions = this.#permissions
-    const shared = parseShared(text, { ...around, variables: permissions.env ?? [] })
+    const shared = parseShared(text, { ...context, variables: permissions.env ?? [] })
     if ('problem' in shared) throw new FleetContentError('configuration', shared.problem)
     const forbidden = forbiddenIn(shared, permissions)
     if (forbidden.length > 0) throw new FleetForbiddenError(forbidden.join('; '))

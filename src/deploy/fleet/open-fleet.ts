@@ -6,17 +6,17 @@ import type { CheckedLoadOptions } from '../../options/options.ts'
 import { bytesOf, type ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import type { SourceOptions } from '../../plugin/source/source.ts'
 import {
-  type CommandSurroundings,
+  type CommandContext,
   commandConfiguration,
   type OwnOptions,
   readOwnOptions,
 } from '../configuration.ts'
-import type { Deployments, Surroundings } from '../deployments.ts'
+import type { DeploymentContext, Deployments } from '../deployments.ts'
 import { type DesiredState, desiredState } from '../desired-state.ts'
 import { type Edits, NO_EDITS } from '../edits.ts'
-import { givenConfiguration, givenEdits } from '../given-state.ts'
 import { PluginTable, sourceOptions } from '../loader.ts'
-import { together } from '../plan.ts'
+import { combineErrors } from '../plan.ts'
+import { receivedConfiguration, receivedEdits } from '../received-state.ts'
 import { loadOptionsOf, type Resolved } from '../resolve.ts'
 import { openDeployments } from '../start.ts'
 import { renderTexts } from './contents.ts'
@@ -43,13 +43,13 @@ export interface OpenedFleet {
 /** What a node needs to open. */
 export interface OpeningFleet {
   readonly config: Config
-  readonly around: CommandSurroundings
+  readonly context: CommandContext
   readonly settings: FleetSettings
   readonly own: OwnOptions
   /** The log of the moment: it is opened with the first deployment. */
   log(): FastifyBaseLogger
   /** See `openDeployments`. Called again if a state cannot be served. */
-  begin(options: Resolved['options'], node: FleetNode): Surroundings | Promise<Surroundings>
+  begin(options: Resolved['options'], node: FleetNode): DeploymentContext | Promise<DeploymentContext>
 }
 
 /**
@@ -90,13 +90,13 @@ interface BeginningState {
 }
 
 async function openNode(opening: OpeningFleet, store: FleetStore): Promise<OpenedFleet> {
-  const { settings, config, around, own, log } = opening
+  const { settings, config, context, own, log } = opening
   const copy = settings.folder === undefined ? undefined : lastCopyIn(settings.folder)
-  const sources = (load: CheckedLoadOptions) => sourceOptions(load, around.environment, around.onTransfer)
+  const sources = (load: CheckedLoadOptions) => sourceOptions(load, context.environment, context.onTransfer)
   const states = new NodeStates(
     {
-      ...{ store, copy, config, around },
-      readOwn: () => readOwnOptions(config, around, true),
+      ...{ store, copy, config, context },
+      readOwn: () => readOwnOptions(config, context, true),
       permissions: (own) => fleetSettings(own)?.permissions ?? {},
       sources: (own) => sources(loadOptionsOf(own)),
     },
@@ -107,7 +107,7 @@ async function openNode(opening: OpeningFleet, store: FleetStore): Promise<Opene
   for (const beginning of await findBeginnings(opening, store, states, head, copy)) {
     const { fleet, revision, from } = beginning
     const parts: FleetNodeParts = {
-      ...{ settings, store, states, secrets: around.secrets },
+      ...{ settings, store, states, secrets: context.secrets },
       get log() {
         return log()
       },
@@ -172,9 +172,9 @@ function openBeginning(
   // The node stores later edits.
   const write = async () => void (isSeed && (await node.seed(modules)))
   return openDeployments(
-    givenConfiguration(read, sourceOptions),
+    receivedConfiguration(read, sourceOptions),
     async (options) => ({ ...(await begin(options, node)), shared: node }),
-    async () => givenEdits(state.edits, module, write),
+    async () => receivedEdits(state.edits, module, write),
   )
 }
 
@@ -183,7 +183,7 @@ function openBeginning(
  * take the fleet back to its first revision.
  */
 async function findBeginnings(
-  { settings, config, around, own }: OpeningFleet,
+  { settings, config, context, own }: OpeningFleet,
   store: FleetStore,
   states: NodeStates,
   { head, unavailable }: FoundHead,
@@ -194,7 +194,7 @@ async function findBeginnings(
     if (config.words.length === 0 && own.file === undefined) throw new FleetEmptyError(store.name)
     const read = async () => {
       const plugins = new PluginTable()
-      const { configuration, edits } = await readShared(config, around, plugins, NO_EDITS)
+      const { configuration, edits } = await readShared(config, context, plugins, NO_EDITS)
       return { state: states.stateOf(renderTexts(configuration, edits), 0), modules: plugins.modules }
     }
     return [{ fleet: undefined, revision: undefined, from: 'files', read }]
@@ -221,14 +221,14 @@ async function findBeginnings(
  */
 export async function readShared(
   config: Config,
-  around: CommandSurroundings,
+  context: CommandContext,
   plugins: PluginTable,
   edits: Edits,
 ): Promise<DesiredState> {
   const failures: unknown[] = []
   const failed = (error: unknown) => failures.push(error)
-  const source = commandConfiguration(withoutOwnLayers(config), around)
+  const source = commandConfiguration(withoutOwnLayers(config), context)
   const configuration = await source.read({ plugins }, failed)
-  if (!configuration || failures.length > 0) throw together(failures)
+  if (!configuration || failures.length > 0) throw combineErrors(failures)
   return desiredState(configuration, edits, 1)
 }

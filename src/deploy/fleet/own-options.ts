@@ -31,8 +31,8 @@ export function withOwnOptions(
   permissions: Permissions,
 ): Configuration {
   const isPlain = flags.route.entries.size === 0 && variables.route.entries.size === 0
-  const ofRoute = (given: ConfigMap) => {
-    const permitted = withPermittedSource(given, permissions)
+  const ofRoute = (node: ConfigMap) => {
+    const permitted = withPermittedSource(node, permissions)
     return isPlain ? permitted : mergeMaps(permitted, variables.route, flags.route)
   }
   const entries = new Map(sharedOptions(mergeMaps(server, variables.server, flags.server)).entries)
@@ -43,8 +43,8 @@ export function withOwnOptions(
     load: own.load,
     defaults: {
       route: ofRoute(defaults.route),
-      plugins: new Map([...defaults.plugins].map(([name, given]) => [name, ofRoute(given)])),
+      plugins: new Map([...defaults.plugins].map(([name, plugin]) => [name, ofRoute(plugin)])),
     },
-    routes: routes.map((route) => ({ ...route, given: ofRoute(route.given) })),
+    routes: routes.map((route) => ({ ...route, configured: ofRoute(route.configured) })),
   }
 }

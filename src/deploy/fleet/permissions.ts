@@ -35,8 +35,12 @@ export function forbiddenIn(shared: SharedConfiguration, permissions: Permission
   const { server, defaults, routes } = shared
   const check = new Check(permissions)
   check.options(server, configFileSchema, SHARED_OPTIONS)
-  for (const given of [defaults.route, ...defaults.plugins.values(), ...routes.map(({ given }) => given)])
-    check.options(given, ROUTE_SCHEMA, ROUTE_OPTIONS)
+  for (const node of [
+    defaults.route,
+    ...defaults.plugins.values(),
+    ...routes.map(({ configured }) => configured),
+  ])
+    check.options(node, ROUTE_SCHEMA, ROUTE_OPTIONS)
   for (const route of routes) check.folders(route)
   const all = [...check.reasons]
   const more = all.length - SHOWN_REASONS
@@ -57,9 +61,9 @@ class Check {
   }
 
   options({ entries }: ConfigMap, schema: Schema | undefined, known: ReadonlySet<string>): void {
-    for (const [name, { origin, given }] of entries) {
+    for (const [name, { origin, configured }] of entries) {
       if (!known.has(name)) this.#refuse(origin, name, 'only a node sets it')
-      else this.#value(name, given, schemaAt(name, schema))
+      else this.#value(name, configured, schemaAt(name, schema))
     }
   }
 
@@ -71,25 +75,25 @@ class Check {
   }
 
   /** @param name - Of the option. */
-  #value(name: string, given: ConfigNode, schema: Schema | undefined): void {
-    if (given.kind !== 'scalar' && schema?.type === 'string') {
-      this.#refuse(given.origin, name, 'it must be text')
-    } else if (given.kind === 'list') {
-      for (const item of given.items) this.#value(name, item, schema?.items)
-    } else if (given.kind === 'map') {
-      for (const [key, entry] of given.entries) {
+  #value(name: string, node: ConfigNode, schema: Schema | undefined): void {
+    if (node.kind !== 'scalar' && schema?.type === 'string') {
+      this.#refuse(node.origin, name, 'it must be text')
+    } else if (node.kind === 'list') {
+      for (const item of node.items) this.#value(name, item, schema?.items)
+    } else if (node.kind === 'map') {
+      for (const [key, entry] of node.entries) {
         if (schema?.holds === 'folders') this.#path(name, key, entry.origin)
-        this.#value(name, entry.given, schemaAt(key, schema))
+        this.#value(name, entry.configured, schemaAt(key, schema))
       }
     } else {
-      this.#scalar(name, given, schema)
+      this.#scalar(name, node, schema)
     }
   }
 
-  #scalar(name: string, { origin, template, ...given }: ConfigScalar, schema: Schema | undefined): void {
+  #scalar(name: string, { origin, template, ...scalar }: ConfigScalar, schema: Schema | undefined): void {
     const { env = [] } = this.#permissions
-    const value = String(given.value)
-    const { shown = value } = given
+    const value = String(scalar.value)
+    const { shown = value } = scalar
     const missing = variablesIn(template?.text ?? '').filter((variable) => !env.includes(variable))
     for (const variable of missing) this.#refuse(origin, name, `\${${variable}}`, 'env')
     if (missing.length > 0 || name === 'plugin') return
@@ -126,9 +130,9 @@ function permitsPath({ paths = [] }: Permissions, path: string, isReadOnly: bool
  * Options of a route whose plug-in is named by a file or URL. Where the node does not allow this by name, it is only a name: no
  * schema is read beside the file, and credentials of the node are not sent to the server of the URL.
  */
-export function withPermittedSource(given: ConfigMap, permissions: Permissions): ConfigMap {
-  const entry = given.entries.get('plugin')
-  if (entry?.given.kind !== 'scalar' || permitsPath(permissions, sourceOf(given), true)) return given
-  const plugin = { ...entry, given: { ...entry.given, value: `fleet://${sourceOf(given)}` } }
-  return { ...given, entries: new Map([...given.entries, ['plugin', plugin]]) }
+export function withPermittedSource(node: ConfigMap, permissions: Permissions): ConfigMap {
+  const entry = node.entries.get('plugin')
+  if (entry?.configured.kind !== 'scalar' || permitsPath(permissions, sourceOf(node), true)) return node
+  const plugin = { ...entry, configured: { ...entry.configured, value: `fleet://${sourceOf(node)}` } }
+  return { ...node, entries: new Map([...node.entries, ['plugin', plugin]]) }
 }

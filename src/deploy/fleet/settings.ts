@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { UsageError } from '../../errors/errors.ts'
-import { checkGiven } from '../../options/check-config.ts'
+import { checkNode } from '../../options/check-config.ts'
 import { fromWord, renderOrigin, scalarsIn } from '../../options/config-node.ts'
 import { variablesIn } from '../../options/config-text.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
@@ -40,7 +40,7 @@ export function fleetSettings(own: OwnOptions): FleetSettings | undefined {
       `${renderOrigin(followed.origin)}: is not possible in a fleet: use wasm-serve fleet apply`,
     )
   // Its routes are those of the fleet: one stands for them.
-  const { fleet, state, port, socket } = checkGiven(server, [fromWord('plugin', 'fleet.wasm')])
+  const { fleet, state, port, socket } = checkNode(server, [fromWord('plugin', 'fleet.wasm')])
   refuseOwnSecrets(own, fleet?.allow?.env ?? [])
   return fleet && { ...settingsOf(fleet, addressName(port, socket)), folder: state }
 }
@@ -48,7 +48,7 @@ export function fleetSettings(own: OwnOptions): FleetSettings | undefined {
 /** Variables with the node's own secrets, such as that of `adminToken`, are not for the fleet. */
 function refuseOwnSecrets({ server, load }: OwnOptions, allowed: readonly string[]): void {
   const own = [...server.entries].filter(([name]) => !SHARED_OPTIONS.has(name))
-  const nodes = [load, ...own.map(([, { given }]) => given)]
+  const nodes = [load, ...own.map(([, { configured }]) => configured)]
   for (const { origin, template } of nodes.flatMap(scalarsIn)) {
     const shared = variablesIn(template?.isSecret ? template.text : '').find((name) => allowed.includes(name))
     if (shared !== undefined)

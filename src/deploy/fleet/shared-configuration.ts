@@ -34,7 +34,7 @@ const FORMAT = 1
 export type SharedConfiguration = Omit<Configuration, 'load' | 'checked' | 'problem'>
 
 /** The environment in which a shared configuration is read. */
-export interface SharedSurroundings {
+export interface SharedContext {
   readonly environment: Environment
   /** The variables that it may use: a text with others stays as it is. */
   readonly variables: readonly string[]
@@ -59,16 +59,21 @@ export function sharedOptions({ entries, ...server }: ConfigMap): ConfigMap {
  */
 export function renderShared({ file, server, defaults, routes, warnings }: SharedConfiguration): string {
   const origins = new Origins()
-  const node = (given: ConfigNode) => renderNode(given, origins)
+  const node = (configured: ConfigNode) => renderNode(configured, origins)
   const data = {
     format: FORMAT,
     file,
     server: node(sharedOptions(server)),
     defaults: {
       route: node(defaults.route),
-      plugins: [...defaults.plugins].map(([name, given]) => [name, node(given)]),
+      plugins: [...defaults.plugins].map(([name, plugin]) => [name, node(plugin)]),
     },
-    routes: routes.map(({ given, name, from, version }) => ({ given: node(given), name, from, version })),
+    routes: routes.map(({ configured, name, from, version }) => ({
+      given: node(configured),
+      name,
+      from,
+      version,
+    })),
     warnings,
   }
   return JSON.stringify({ ...data, origins: origins.all })
@@ -77,18 +82,18 @@ export function renderShared({ file, server, defaults, routes, warnings }: Share
 /**
  * Reads the output of {@link renderShared}. Variables get the values of this environment.
  *
- * @param around - undefined: for people, texts with variables stay as they are.
+ * @param context - undefined: for people, texts with variables stay as they are.
  * @returns the first problem, with the member's path or the origin of the value, if there is one.
  */
 export function parseShared(
   text: string,
-  around: SharedSurroundings | undefined,
+  context: SharedContext | undefined,
 ): SharedConfiguration | { readonly problem: string } {
   try {
     const data = readObject(JSON.parse(text), 'it')
     expect(data.format === FORMAT, `its format is not ${FORMAT}, which this version reads`)
     const origins = readArray(data.origins, 'origins').map(readOrigin)
-    const reader = new NodeReader(origins, around)
+    const reader = new NodeReader(origins, context)
     const defaults = readObject(data.defaults, 'defaults')
     return {
       file: optional(data.file, 'file', readTextField),
@@ -97,15 +102,15 @@ export function parseShared(
         route: reader.map(defaults.route, 'defaults.route'),
         plugins: new Map(
           readArray(defaults.plugins, 'defaults.plugins').map(([item, where]) => {
-            const [name, given] = readArray(item, where)
-            return [readTextField(name?.[0], `${where}[0]`), reader.map(given?.[0], `${where}[1]`)]
+            const [name, plugin] = readArray(item, where)
+            return [readTextField(name?.[0], `${where}[0]`), reader.map(plugin?.[0], `${where}[1]`)]
           }),
         ),
       },
       routes: readArray(data.routes, 'routes').map(([item, where]): DesiredRoute => {
         const { given, name, from, version } = readObject(item, where)
         return {
-          given: reader.map(given, `${where}.given`),
+          configured: reader.map(given, `${where}.given`),
           name: readTextField(name, `${where}.name`),
           from: readTextField(from, `${where}.from`),
           version: readVersion([version, `${where}.version`]),
@@ -125,7 +130,7 @@ export function literalSecrets({ server, defaults, routes }: SharedConfiguration
     sharedOptions(server),
     defaults.route,
     ...defaults.plugins.values(),
-    ...routes.map(({ given }) => given),
+    ...routes.map(({ configured }) => configured),
   ]
   const literal = nodes.flatMap(scalarsIn).filter(({ shown, template }) => shown !== undefined && !template)
   return [...new Map(literal.map(({ origin }) => [JSON.stringify(origin), origin])).values()]
@@ -165,19 +170,19 @@ function readOrigin([item, where]: readonly [unknown, string]): Origin {
  */
 type RenderedNode = readonly [number, ...unknown[]]
 
-function renderNode(given: ConfigNode, origins: Origins): RenderedNode {
-  const at = origins.indexOf(given.origin)
-  switch (given.kind) {
+function renderNode(node: ConfigNode, origins: Origins): RenderedNode {
+  const at = origins.indexOf(node.origin)
+  switch (node.kind) {
     case 'scalar':
-      if (given.template) return [at, 't', given.template]
-      return given.shown === undefined ? [at, given.value] : [at, 's', given.value]
+      if (node.template) return [at, 't', node.template]
+      return node.shown === undefined ? [at, node.value] : [at, 's', node.value]
     case 'list':
-      return [at, 'l', given.items.map((item) => renderNode(item, origins))]
+      return [at, 'l', node.items.map((item) => renderNode(item, origins))]
     case 'map': {
-      const entries = [...given.entries].map(([key, entry]) => [
+      const entries = [...node.entries].map(([key, entry]) => [
         key,
         origins.indexOf(entry.origin),
-        renderNode(entry.given, origins),
+        renderNode(entry.configured, origins),
       ])
       return [at, 'm', entries]
     }
@@ -192,11 +197,11 @@ const MAX_DEPTH = 64
 
 class NodeReader {
   readonly #origins: readonly Origin[]
-  readonly #around: SharedSurroundings | undefined
+  readonly #context: SharedContext | undefined
 
-  constructor(origins: readonly Origin[], around: SharedSurroundings | undefined) {
+  constructor(origins: readonly Origin[], context: SharedContext | undefined) {
     this.#origins = origins
-    this.#around = around
+    this.#context = context
   }
 
   map(value: unknown, where: string): ConfigMap {
@@ -217,10 +222,10 @@ class NodeReader {
       return { kind: 'list', origin, items: items.map(([item, at]) => this.#node(item, at, depth + 1)) }
     expect(second === 'm', `${where} is of no known kind`)
     const entries = items.map(([item, at]): [string, ConfigEntry] => {
-      const [key, place, given] = readArray(item, at).map(([part]) => part)
+      const [key, place, node] = readArray(item, at).map(([part]) => part)
       const name = readTextField(key, `${at}[0]`)
       expect(name !== '__proto__', `${at}[0] is reserved`)
-      return [name, { origin: this.#origin(place, at), given: this.#node(given, `${at}[2]`, depth + 1) }]
+      return [name, { origin: this.#origin(place, at), configured: this.#node(node, `${at}[2]`, depth + 1) }]
     })
     return { ...mapOf([], origin), entries: new Map(entries) }
   }
@@ -233,13 +238,13 @@ class NodeReader {
 
   /** A secret that the config file has literally. */
   #hidden(value: ConfigScalar['value'], origin: Origin): ConfigScalar {
-    this.#around?.secrets.add(String(value), HIDDEN)
+    this.#context?.secrets.add(String(value), HIDDEN)
     return { kind: 'scalar', origin, value, shown: HIDDEN }
   }
 
   #filled(template: ConfigTemplate, origin: Origin): ConfigScalar {
     const { text: shown } = template
-    const { environment, secrets, variables: known = [] } = this.#around ?? {}
+    const { environment, secrets, variables: known = [] } = this.#context ?? {}
     const isPermitted = variablesIn(shown).every((name) => known.includes(name))
     if (!environment || !isPermitted) return { kind: 'scalar', origin, value: shown, shown, template }
     const { text, variables, problems } = interpolate(template.text, environment)

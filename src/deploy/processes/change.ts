@@ -1,5 +1,5 @@
 import { ProcessEndedError } from '../../errors/errors.ts'
-import { unlessAborted } from '../../platform/async-work.ts'
+import { unlessAborted } from '../../platform/event-loop.ts'
 import type { PreparedRoutes, ServedState } from '../replica.ts'
 import { type ProcessEnd, renderEnd, type ServingProcess } from './serving-process.ts'
 import type { Silence } from './silence.ts'

@@ -6,7 +6,7 @@ import { errorFields } from '../../errors/failure.ts'
 import { shareDescriptors } from '../../observe/log/lines.ts'
 import type { Meters } from '../../observe/metrics.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
-import { unlessAborted } from '../../platform/async-work.ts'
+import { unlessAborted } from '../../platform/event-loop.ts'
 import { RateCounts } from '../../platform/rate-counts.ts'
 import type { DrainOptions } from '../../server/drain.ts'
 import type { RunningServer } from '../../server/server.ts'
@@ -27,9 +27,9 @@ import { announceChange, cancelRequest } from './agent-requests.ts'
 import { Change, onceMore } from './change.ts'
 import { type Clock, realClock } from './clock.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
+import { DrainBarrier } from './drain-barrier.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
-import { QuietPhase } from './quiet-phase.ts'
 import { RollCall } from './roll-call.ts'
 import {
   type PrimaryServices,
@@ -39,7 +39,7 @@ import {
 } from './serving-process.ts'
 import { sharedRoute } from './shared-route.ts'
 import { Silence } from './silence.ts'
-import { type ProcessInfo, ProcessSlot, type SlotOwner, StartFailures } from './slot.ts'
+import { type ProcessInfo, ProcessSupervisor, StartFailures, type SupervisorOwner } from './supervisor.ts'
 import { Swaps } from './swaps.ts'
 
 /** How long after `drainMs` the listener closes even if a process is not ready for that. */
@@ -116,14 +116,14 @@ interface PendingState {
 }
 
 /** All replicas commit a state, or none does. */
-class ReplicaSet implements Processes, OwnReplica, SlotOwner {
+class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   readonly compiles = false
 
   readonly log: FastifyBaseLogger
   readonly clock: Clock
   readonly failures = new StartFailures()
   readonly silence: Silence
-  readonly #slots: readonly ProcessSlot[]
+  readonly #slots: readonly ProcessSupervisor[]
   readonly #all = new Set<ServingProcess>()
   readonly app = openForwardingApp((request) => this.#anyServing().call(request))
   readonly #rollCall: RollCall
@@ -150,7 +150,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
   #nextSwapAt = 0
   #deployments: Deployments | undefined
   #listener: ConnectionListener | undefined
-  #quiet: QuietPhase | undefined
+  #quiet: DrainBarrier | undefined
 
   constructor(options: ProcessesOptions) {
     const {
@@ -170,7 +170,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     this.#start = start
     this.#memoryMax = memoryMax
     this.#meters = meters && new ProcessMeters(meters, () => this.#heard())
-    this.#slots = Array.from({ length: count }, (_, index) => new ProcessSlot(index + 1, this))
+    this.#slots = Array.from({ length: count }, (_, index) => new ProcessSupervisor(index + 1, this))
     this.#rollCall = new RollCall(() => this.#serving(), this.silence, clock)
     this.#services = {
       ...{ secrets, count, isWatched: meters !== undefined, rates: new RateCounts() },
@@ -468,7 +468,7 @@ class ReplicaSet implements Processes, OwnReplica, SlotOwner {
     this.#ending.abort()
     const processes = this.#serving()
     for (const { starting } of this.#slots) starting?.kill()
-    const quiet = new QuietPhase(processes, drainMs + LATE_QUIET_MS)
+    const quiet = new DrainBarrier(processes, drainMs + LATE_QUIET_MS)
     this.#quiet = quiet
     for (const process of processes) process.drain()
     const ended = Promise.all([...this.#all].map((process) => this.silence.wait(process, process.ended)))

@@ -1,6 +1,6 @@
 import { ProcessesNotSharedError } from '../../errors/errors.ts'
 import { importsKv } from '../../guest/services/kv.ts'
-import { placed } from '../../options/check-config.ts'
+import { withLocation } from '../../options/check-config.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { VersionedRoute } from '../../route/open-routes.ts'
@@ -22,10 +22,23 @@ export function refuseUnshared(
     const { url, vars, kv } = options
     if (vars === 'shared') {
       const remedy = 'use the store, lmdb: or redis:, or set vars to own'
-      failed(placed(new ProcessesNotSharedError(url, 'vars: shared', remedy), target.given, 'vars', 'plugin'))
+      failed(
+        withLocation(
+          new ProcessesNotSharedError(url, 'vars: shared', remedy),
+          target.configured,
+          'vars',
+          'plugin',
+        ),
+      )
     } else if (store === 'memory:' && kv?.access !== 'none' && importsKv(plugin)) {
       const remedy = 'set store to lmdb:FOLDER or redis://HOST, or kv.access to none'
-      failed(placed(new ProcessesNotSharedError(url, 'the store memory:', remedy), target.given, 'plugin'))
+      failed(
+        withLocation(
+          new ProcessesNotSharedError(url, 'the store memory:', remedy),
+          target.configured,
+          'plugin',
+        ),
+      )
     }
   }
 }
@@ -34,5 +47,5 @@ export function refuseUnshared(
 interface RouteToShare {
   readonly options: VersionedRoute
   readonly plugin: Plugin
-  readonly target: Pick<RouteTarget, 'given'>
+  readonly target: Pick<RouteTarget, 'configured'>
 }

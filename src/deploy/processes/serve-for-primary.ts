@@ -15,8 +15,8 @@ import { descriptorTrouble, watchDescriptors } from '../../platform/descriptors.
 import type { KeptStreams } from '../../server/app.ts'
 import { openHandedServer } from '../../server/server.ts'
 import { type Ending, openEnding } from '../../server/shutdown.ts'
-import { givenConfiguration, givenEdits } from '../given-state.ts'
 import { type LocalReplica, openLocalReplica } from '../local-replica.ts'
+import { receivedConfiguration, receivedEdits } from '../received-state.ts'
 import { viewOf } from '../replica.ts'
 import { keepWhatStays } from '../resolve.ts'
 import { planFirst } from '../start.ts'
@@ -123,8 +123,8 @@ async function openServing(
   const counter = countTogether((questions) => link.ask('count', questions))
   const module = (digest: string) => link.ask('module', digest)
   const first = await planFirst(
-    givenConfiguration(() => configuration),
-    async () => givenEdits(state.edits, module),
+    receivedConfiguration(() => configuration),
+    async () => receivedEdits(state.edits, module),
   )
   const { options } = keepWhatStays(first.options, start)
   watchParent(options.drainMs + options.graceMs + ALONE_MS)

@@ -56,7 +56,7 @@ export interface Runner {
   usedMs(running: RunningCall): number
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  excuse(held: BlockedTime): void
+  creditBlockedTime(held: BlockedTime): void
 
   /** Takes back calls that its guest has not started, as far as known. @returns them, the oldest first. */
   takeBack(): PendingCall[]
@@ -197,7 +197,7 @@ export function unusedMs(
  * The part of a pause that is not charged to a guest. What the main thread does for it is: a guest that only asks would
  * otherwise never meet its deadline.
  */
-export function excusedMs(pauseMs: number): number {
+export function creditedMs(pauseMs: number): number {
   return Math.max(pauseMs - ASKING_MS, 0)
 }
 

@@ -7,9 +7,9 @@ import {
 } from '../../errors/errors.ts'
 import type { EngineStats } from '../../observe/engine-stats.ts'
 import type { Caller } from '../../observe/observe.ts'
+import type { ByteSource } from '../../platform/chunks.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import type { CopiedBytes } from '../../platform/pieces.ts'
-import { type Endable, type Engine, isGone, PendingCall, trackEndable } from '../engine.ts'
+import { type Endable, type Engine, isClientGone, PendingCall, trackEndable } from '../engine.ts'
 import { type QueueLimits, WaitingCalls } from '../queue.ts'
 import {
   BlockedTimeMeter,
@@ -127,7 +127,7 @@ class RunnersEngine implements Engine, Endable {
     return { ...this.#pool.stats, waiting: this.#waiting.length, running, timeouts: this.#timeouts }
   }
 
-  call(exportName: string, input: CopiedBytes, caller: Caller): PendingCall {
+  call(exportName: string, input: ByteSource, caller: Caller): PendingCall {
     if (this.#isClosed) throw new EngineClosedError()
     const { refusal } = this.#pool
     caller.observer?.queued()
@@ -169,7 +169,7 @@ class RunnersEngine implements Engine, Endable {
   /** Assigns calls to threads that have little to do. */
   #feed(): void {
     for (let call = this.#waiting.first; call; call = this.#waiting.first) {
-      if (isGone(call)) {
+      if (isClientGone(call)) {
         this.#waiting.shift()?.reject(new ClientGoneError())
         continue
       }
@@ -235,7 +235,7 @@ class RunnersEngine implements Engine, Endable {
   /** Called before delayed work continues. */
   #noticeBlocked(): void {
     const held = this.#held.look()
-    if (held) for (const thread of this.#pool.threads) thread.excuse(held)
+    if (held) for (const thread of this.#pool.threads) thread.creditBlockedTime(held)
   }
 
   /** Checks deadlines of guests and of queued calls. */

@@ -133,13 +133,13 @@ async function compile({ name, digest, modules }: UncompiledPlugin): Promise<Ins
   return { ...main, name, digest, linked: compiled.filter((module) => module !== main) }
 }
 
-async function compileOne({ name, label, bytes, renewable, merges }: UncompiledModule) {
+async function compileOne({ name, label, bytes, resettable, merges }: UncompiledModule) {
   // Already validated; the memory is this process's.
-  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: renewable || merges }, label)
+  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: resettable || merges }, label)
   const capped = alreadyCapped(view)
   const { module, ...others } = await compileForms(capped, {
     needsModule: true,
-    isRenewable: renewable,
+    isResettable: resettable,
     merges,
   })
   if (!module) throw new Error(`module ${name} was not compiled`)

@@ -4,12 +4,12 @@ import type { ServiceRequest } from '../../guest/services/service.ts'
 import { findService } from '../../guest/services/services.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
+import { ChunkedBytes } from '../../platform/chunks.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import { Pieces } from '../../platform/pieces.ts'
-import { type Engine, isToBeEnded, type PendingCall } from '../engine.ts'
+import { type Engine, isCancelRequested, type PendingCall } from '../engine.ts'
 import {
   type BlockedTime,
-  excusedMs,
+  creditedMs,
   type Runner,
   type RunnerKind,
   type RunnerOwner,
@@ -113,7 +113,7 @@ class ProcessRunner implements Runner, Tenant {
   #heardUntil = 0
   #isHearing = false
   /** Time of the first call that is not charged to its guest, in ms. */
-  #excusedMs = 0
+  #creditedMs = 0
   /** The running call was settled by `drop`; the answer of the process is still to come. */
   #isDropped = false
   #isAsking = false
@@ -158,7 +158,7 @@ class ProcessRunner implements Runner, Tenant {
     const name = Buffer.from(exportName)
     this.#process.send(this.#head(TO_CHILD.call, this.#lastCall, name.length), [
       name,
-      ...(input instanceof Pieces ? input.list : [input]),
+      ...(input instanceof ChunkedBytes ? input.list : [input]),
     ])
     return true
   }
@@ -201,13 +201,13 @@ class ProcessRunner implements Runner, Tenant {
       })
     }
     const until = Math.min(this.#heardUntil, this.#pausedAt ?? Number.POSITIVE_INFINITY)
-    return until - this.#since - this.#excusedMs
+    return until - this.#since - this.#creditedMs
   }
 
   /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
-  excuse({ from, to }: BlockedTime): void {
+  creditBlockedTime({ from, to }: BlockedTime): void {
     if (this.#given.length > 0 && this.#pausedAt === undefined)
-      this.#excusedMs += Math.max(to - Math.max(from, this.#since), 0)
+      this.#creditedMs += Math.max(to - Math.max(from, this.#since), 0)
   }
 
   /** Returns none: the process may have started any of them. If it ends, the calls after the first go to other runners. */
@@ -221,7 +221,7 @@ class ProcessRunner implements Runner, Tenant {
 
   isAbandoned({ call: number }: RunningCall): boolean {
     const [first] = this.#given
-    return first?.number === number && isToBeEnded(first.call)
+    return first?.number === number && isCancelRequested(first.call)
   }
 
   drop({ call: number }: RunningCall): PendingCall | undefined {
@@ -347,7 +347,7 @@ class ProcessRunner implements Runner, Tenant {
   /** Restarts the time of the first call: when it is sent, and with each message that it gets. */
   #beginCall(): void {
     this.#since = monotonicMs()
-    this.#excusedMs = 0
+    this.#creditedMs = 0
   }
 
   #ask(call: number, payload: Uint8Array): void {
@@ -364,7 +364,7 @@ class ProcessRunner implements Runner, Tenant {
   async #answerHost(request: ServiceRequest, caller: Caller | undefined): Promise<void> {
     const answer = await this.#route.options.bridge.answer(request, caller, this.#ended.signal)
     this.#isAsking = false
-    if (this.#pausedAt !== undefined) this.#excusedMs += excusedMs(monotonicMs() - this.#pausedAt)
+    if (this.#pausedAt !== undefined) this.#creditedMs += creditedMs(monotonicMs() - this.#pausedAt)
     this.#pausedAt = undefined
     if (startsAnew(findService(request.service), request.operation, answer)) this.#beginCall()
     if (!this.#ended.signal.aborted) this.#process.answerHost(this.#number, answer)

@@ -4,7 +4,7 @@ import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import { excusedMs } from '../runners/runner.ts'
+import { creditedMs } from '../runners/runner.ts'
 import type { AnswerWriter } from './answer-writer.ts'
 import { buffersOfRequest, startsAnew, unwrapHostAnswer } from './host-bridge.ts'
 import type { SuspendedAnswer, SuspendedRequest } from './protocol.ts'
@@ -163,7 +163,7 @@ export class GuestTurns implements ServiceLink {
     this.#suspended.delete(call.number)
     const waitedMs = monotonicMs() - call.since
     const isAnew = answer && startsAnew(service, operation, answer)
-    call.ranMs = isAnew ? 0 : call.ranMs + waitedMs - excusedMs(waitedMs)
+    call.ranMs = isAnew ? 0 : call.ranMs + waitedMs - creditedMs(waitedMs)
     if (call.ranMs >= this.#timeoutMs) call.endReason = new DeadlineError(call.exportName, this.#timeoutMs)
     else if (!answer) call.endReason = new ClientGoneError()
     this.begin(call)

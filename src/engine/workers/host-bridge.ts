@@ -4,7 +4,7 @@ import { findService, type OpenServices } from '../../guest/services/services.ts
 import type { Caller } from '../../observe/observe.ts'
 import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import { isToBeEnded } from '../engine.ts'
+import { isCancelRequested } from '../engine.ts'
 import type { HostAnswer, SuspendedAnswer, SuspendedRequest } from './protocol.ts'
 import type { ThreadState } from './thread-state.ts'
 
@@ -63,7 +63,7 @@ export class HostBridge {
   ): void {
     const reply = (answer: HostAnswer, service: string, call: number, caller: Caller | undefined) => {
       if (signal.aborted) return
-      const isEnded = !caller || isToBeEnded({ caller })
+      const isEnded = !caller || isCancelRequested({ caller })
       const message: SuspendedAnswer = { call, answer: isEnded ? undefined : answer }
       port.postMessage(message, isEnded ? [] : buffersOfReply(service, answer))
       threadState.replied()

@@ -1,4 +1,4 @@
-import { type CopiedBytes, copyBytes } from '../../platform/pieces.ts'
+import { type ByteSource, copyBytes } from '../../platform/chunks.ts'
 
 /** A record of a ring. */
 export interface RingRecord {
@@ -40,7 +40,7 @@ export class Ring {
   }
 
   /** @returns false if there is no space now. */
-  write(kind: number, call: number, detail: number, ms: number, payload: CopiedBytes): boolean {
+  write(kind: number, call: number, detail: number, ms: number, payload: ByteSource): boolean {
     const size = recordBytes(payload.length)
     const written = Atomics.load(this.#positions, WRITE_POSITION)
     const start = this.#offset(written)

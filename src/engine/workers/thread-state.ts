@@ -1,4 +1,4 @@
-import { excusedMs, type RunnerStats, type RunningCall } from '../runners/runner.ts'
+import { creditedMs, type RunnerStats, type RunningCall } from '../runners/runner.ts'
 
 /*
  * Shared memory of the main thread and a worker: the running call and its start time, the calls that the worker may still
@@ -198,7 +198,7 @@ export class ThreadState {
   /** Worker: the wait is over. The call counts as started later. @param isAnew - Whether it counts as started now. */
   endPause(now: number, isAnew = false): void {
     const numbers = this.#numbers
-    const since = (numbers[SINCE] ?? 0) + excusedMs(now - (numbers[PAUSED_AT] ?? now))
+    const since = (numbers[SINCE] ?? 0) + creditedMs(now - (numbers[PAUSED_AT] ?? now))
     numbers[SINCE] = isAnew ? now : since
     Atomics.add(this.#words, PAUSES, 1)
   }

@@ -3,12 +3,12 @@ import { fromFailure } from '../../errors/call-failure.ts'
 import { ClientGoneError, DeadlineError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { takeBuffer } from '../../platform/buffer-pool.ts'
+import { copyBytes } from '../../platform/chunks.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
 import { workerFile } from '../../platform/packages.ts'
-import { copyBytes } from '../../platform/pieces.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { type Engine, isGone, isToBeEnded, type PendingCall } from '../engine.ts'
+import { type Engine, isCancelRequested, isClientGone, type PendingCall } from '../engine.ts'
 import {
   type BlockedTime,
   type Runner,
@@ -55,7 +55,7 @@ export type ThreadOptions = Omit<
 export const HEAP_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 24 }
 
 /** An assigned call. */
-interface GivenCall {
+interface AssignedCall {
   readonly number: number
   readonly call: PendingCall
 }
@@ -97,7 +97,7 @@ class WorkerThread implements Runner {
    * By slot. Not a `Map`: with many insertions and deletions, its abandoned tables keep their contents and each next table
    * from being collected in the young generation. The garbage of whole requests doubled the CPU time of a call.
    */
-  readonly #given: (GivenCall | undefined)[] = Array.from({ length: SLOTS })
+  readonly assigned: (AssignedCall | undefined)[] = Array.from({ length: SLOTS })
   readonly #freeSlots = Array.from({ length: SLOTS }, (_, slot) => slot)
   readonly #exportNumbers = new Map<string, number>()
   readonly #ended = new AbortController()
@@ -107,7 +107,7 @@ class WorkerThread implements Runner {
   /** The time when it was woken or last answered, if answers are pending. */
   #silentSince: number | undefined
   /** Time, in ms, that is not charged to the guests of calls. */
-  readonly #excused = new WeakMap<GivenCall, number>()
+  readonly #credited = new WeakMap<AssignedCall, number>()
   /** The turn counter at the last check. */
   #lastTurn = 0
   #hasLeft = false
@@ -183,19 +183,21 @@ class WorkerThread implements Runner {
 
   /** The guest time of a call so far, in ms. */
   usedMs({ call, beforeMs }: RunningCall): number {
-    const given = this.#find(call)
-    return beforeMs + this.#threadState.ranMs(monotonicMs()) - ((given && this.#excused.get(given)) ?? 0)
+    const assigned = this.#find(call)
+    return (
+      beforeMs + this.#threadState.ranMs(monotonicMs()) - ((assigned && this.#credited.get(assigned)) ?? 0)
+    )
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  excuse(held: BlockedTime): void {
+  creditBlockedTime(held: BlockedTime): void {
     if (this.#silentSince !== undefined)
       this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
     const running = this.running()
-    const given = running && this.#find(running.call)
-    if (!running || !given || this.#threadState.isPaused) return
+    const assigned = running && this.#find(running.call)
+    if (!running || !assigned || this.#threadState.isPaused) return
     const ms = unusedMs(held, running, this.#threadState.waitsSince())
-    this.#excused.set(given, ms + (this.#excused.get(given) ?? 0))
+    this.#credited.set(assigned, ms + (this.#credited.get(assigned) ?? 0))
   }
 
   /**
@@ -215,7 +217,7 @@ class WorkerThread implements Runner {
     this.#freeSlots.pop()
     const number = this.#nextNumber(slot)
     const detail = this.#exportNumber(exportName)
-    this.#given[slot] = { number, call }
+    this.assigned[slot] = { number, call }
     this.#load++
     this.#threadState.offer(number)
     if (isPosted) {
@@ -240,35 +242,35 @@ class WorkerThread implements Runner {
   /** Takes back calls that its guest has not started. @returns them, the oldest first. */
   takeBack(): PendingCall[] {
     const taken: PendingCall[] = []
-    const inOrder = this.#given.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
-    for (const given of inOrder) {
-      if (!this.#threadState.claim(given.number)) continue
-      this.#forget(given)
-      taken.push(given.call)
+    const inOrder = this.assigned.filter((given) => given !== undefined).sort((a, b) => a.number - b.number)
+    for (const assigned of inOrder) {
+      if (!this.#threadState.claim(assigned.number)) continue
+      this.#forget(assigned)
+      taken.push(assigned.call)
     }
     return taken
   }
 
   /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void {
-    for (const given of this.#given) {
-      if (!given || !isGone(given.call) || !this.#threadState.claim(given.number)) continue
-      this.#forget(given)
-      given.call.reject(new ClientGoneError())
+    for (const assigned of this.assigned) {
+      if (!assigned || !isClientGone(assigned.call) || !this.#threadState.claim(assigned.number)) continue
+      this.#forget(assigned)
+      assigned.call.reject(new ClientGoneError())
     }
   }
 
   isAbandoned({ call: number }: RunningCall): boolean {
-    const given = this.#find(number)
-    return given !== undefined && isToBeEnded(given.call)
+    const assigned = this.#find(number)
+    return assigned !== undefined && isCancelRequested(assigned.call)
   }
 
   /** Detaches the running call, whose owner settles it instead of the thread. */
   drop({ call: number }: RunningCall): PendingCall | undefined {
     this.collect()
-    const given = this.#find(number)
-    if (given) this.#forget(given)
-    return given?.call
+    const assigned = this.#find(number)
+    if (assigned) this.#forget(assigned)
+    return assigned?.call
   }
 
   /** Terminates the thread. @returns false if it does not end and is given up. */
@@ -324,20 +326,20 @@ class WorkerThread implements Runner {
   }
 
   #take({ kind, call: number, ms }: Omit<PostedRecord, 'payload'>, payload: Uint8Array): void {
-    const given = this.#find(number)
+    const assigned = this.#find(number)
     if (kind === ANSWER.log) {
       const [level, fields, line] = JSON.parse(utf8.decode(payload)) as LogLine
-      const log = given?.call.caller.log ?? this.#options.log
+      const log = assigned?.call.caller.log ?? this.#options.log
       log[level](fields, line)
       return
     }
-    if (!given) return // already settled otherwise
-    this.#forget(given)
+    if (!assigned) return // already settled otherwise
+    this.#forget(assigned)
     this.#hasRun = true
     this.#silentSince = this.#load > 0 ? performance.now() : undefined
-    given.call.caller.observer?.ended(ms)
-    if (kind === ANSWER.output) given.call.resolve(payload)
-    else this.#fail(given.call, fromFailure(JSON.parse(utf8.decode(payload))))
+    assigned.call.caller.observer?.ended(ms)
+    if (kind === ANSWER.output) assigned.call.resolve(payload)
+    else this.#fail(assigned.call, fromFailure(JSON.parse(utf8.decode(payload))))
     this.#owner.answered(this, ms)
   }
 
@@ -358,8 +360,8 @@ class WorkerThread implements Runner {
     this.#host.port1.close()
     this.#suspended?.port1.close()
     const unbegun = this.takeBack()
-    const lost = this.#given.filter((given) => given !== undefined)
-    for (const given of lost) this.#forget(given)
+    const lost = this.assigned.filter((assigned) => assigned !== undefined)
+    for (const assigned of lost) this.#forget(assigned)
     this.#owner.ended(this, { unbegun, lost: lost.map(({ call }) => call) }, this.#failure ?? reason)
   }
 
@@ -369,19 +371,19 @@ class WorkerThread implements Runner {
     const hasTurned = turn !== this.#lastTurn
     this.#lastTurn = turn
     const isAwaited =
-      hasReplies || this.#given.some((given) => given && this.#threadState.isOffered(given.number))
+      hasReplies || this.assigned.some((assigned) => assigned && this.#threadState.isOffered(assigned.number))
     if (hasTurned || !isAwaited) this.#silentSince = undefined
     else this.#silentSince ??= performance.now()
   }
 
-  #find(number: number): GivenCall | undefined {
-    const given = this.#given[slotOf(number)]
-    return given?.number === number ? given : undefined
+  #find(number: number): AssignedCall | undefined {
+    const assigned = this.assigned[slotOf(number)]
+    return assigned?.number === number ? assigned : undefined
   }
 
-  #forget({ number }: GivenCall): void {
+  #forget({ number }: AssignedCall): void {
     const slot = slotOf(number)
-    this.#given[slot] = undefined
+    this.assigned[slot] = undefined
     this.#freeSlots.push(slot)
     this.#load--
   }

@@ -1,7 +1,7 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
-import { startClock, unlessAborted } from '../../platform/async-work.ts'
+import { startClock, unlessAborted } from '../../platform/event-loop.ts'
 import { workerFile } from '../../platform/packages.ts'
 import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import { processStarts, startedLate, toStartFailure } from '../runners/runner-pool.ts'

@@ -1,7 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
-import { PieceList } from '../../platform/pieces.ts'
+import { ChunkList } from '../../platform/chunks.ts'
 import type { SendableRequest } from './guest-request.ts'
 import type { Target } from './target.ts'
 
@@ -204,7 +204,7 @@ async function readResponseBody(
   name: string,
   maxBytes: number,
 ): Promise<Uint8Array> {
-  const chunks = new PieceList()
+  const chunks = new ChunkList()
   let length = 0
   for await (const chunk of response as AsyncIterable<Uint8Array>) {
     length += chunk.length

@@ -1,10 +1,10 @@
+import { ChunkList } from '../../platform/chunks.ts'
 import { countReadBytes } from '../../platform/node-workarounds.ts'
-import { PieceList } from '../../platform/pieces.ts'
 import { PIECE_BYTES, READ_BYTES } from './operations.ts'
 
 /** Bytes that have arrived, in the order in which a guest takes them. */
 export class PieceQueue {
-  readonly #pieces = new PieceList()
+  readonly #pieces = new ChunkList()
   #spare: Uint8Array<ArrayBuffer> | undefined
   #bytes = 0
 

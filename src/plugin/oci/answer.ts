@@ -1,6 +1,6 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
+import { ChunkList } from '../../platform/chunks.ts'
 import { isObject, parseObject } from '../../platform/json-text.ts'
-import { PieceList } from '../../platform/pieces.ts'
 import { printable } from '../../platform/text.ts'
 import type { Operation } from './operation.ts'
 import type { HttpResponse } from './transport.ts'
@@ -57,7 +57,7 @@ export async function readSmallObject(
 
 /** The body of a response. @returns undefined if it is longer than the limit; reading stops there. */
 export async function readAtMost(response: HttpResponse, maxBytes: number): Promise<Uint8Array | undefined> {
-  const chunks = new PieceList()
+  const chunks = new ChunkList()
   let length = 0
   for await (const chunk of response.body ?? []) {
     length += chunk.length

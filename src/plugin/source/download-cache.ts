@@ -5,7 +5,7 @@ import {
   DownloadTooLargeError,
   DownloadUnreachableError,
 } from '../../errors/errors.ts'
-import { PieceList } from '../../platform/pieces.ts'
+import { ChunkList } from '../../platform/chunks.ts'
 import { becomesGet, followRedirects, redirectLocation } from '../../platform/redirects.ts'
 import { isHeaderValue } from '../../platform/text.ts'
 import { type ContentCache, openContentCache } from './content-cache.ts'
@@ -227,7 +227,7 @@ function isHtml(headers: Headers): boolean {
 }
 
 async function readBody(response: Response, url: URL, maxBytes: number): Promise<Uint8Array> {
-  const chunks = new PieceList()
+  const chunks = new ChunkList()
   let length = 0
   const announced = Number(response.headers.get('content-length') ?? 0)
   if (announced > maxBytes) {

@@ -37,7 +37,7 @@ export interface AllowedPath {
 }
 
 /** The origin of a manifest. */
-export interface ManifestPlace {
+export interface ManifestBase {
   /** The name in messages. */
   readonly name: string
   /**
@@ -60,7 +60,7 @@ const MEMORY_KEYS = ['max_pages', 'max_http_response_bytes', 'max_var_bytes']
  * @throws {@link ManifestInvalidError} listing every problem; broken JSON with line and column.
  * @see {@link https://github.com/extism/extism/blob/main/manifest/schema.json}
  */
-export function parseManifest(manifest: string | object, { name, base }: ManifestPlace): Manifest {
+export function parseManifest(manifest: string | object, { name, base }: ManifestBase): Manifest {
   const problems = new Problems()
   const root = new Fields(
     typeof manifest === 'string' ? parseText(manifest, name) : manifest,

@@ -22,7 +22,7 @@ import {
 } from './detached-signature.ts'
 import { sha256, sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
-import { type ManifestPlace, type ManifestSettings, parseManifest } from './manifest.ts'
+import { type ManifestBase, type ManifestSettings, parseManifest } from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
 import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
@@ -143,7 +143,7 @@ function nameOf(
 const MAX_MANIFEST = 67_108_864
 
 /** Bytes and their origin. */
-interface OpenedSource extends ManifestPlace {
+interface OpenedSource extends ManifestBase {
   readonly bytes: Uint8Array
   /** undefined if it was downloaded. */
   readonly path?: string
@@ -219,7 +219,7 @@ class SourceReading {
   }
 
   /** @param isCovered - Whether a pin or a signature covers the manifest. */
-  async #manifest(manifest: string | object, place: ManifestPlace, isCovered: boolean): Promise<ReadPlugin> {
+  async #manifest(manifest: string | object, place: ManifestBase, isCovered: boolean): Promise<ReadPlugin> {
     const { modules: wanted, ...settings } = parseManifest(manifest, place)
     const modules = await Promise.all(
       wanted.map((module) => this.#module(module, settings.isRemote, isCovered)),

@@ -2,14 +2,14 @@ import { OCI_SCHEME, parseReference } from '../oci/reference.ts'
 import { isUrl, type Refusal } from '../source/url.ts'
 
 /** The prefix of the policy for everything that no other prefix matches, including files and uploads. */
-const ANY = '*'
+const ANY_NAME = '*'
 
 /**
  * The canonical form of a prefix: `*`, a repository or a part of one (`ghcr.io/acme`), or a URL. It has no slash at its
  * end: a prefix always ends at a slash of the name.
  */
 export function parsePrefix(text: string): { readonly prefix: string } | Refusal {
-  if (text === ANY) return { prefix: ANY }
+  if (text === ANY_NAME) return { prefix: ANY_NAME }
   const place = text.replace(/\/$/, '')
   if (/^https?:\/\//i.test(text)) return parseUrlPrefix(place)
   const name = place.startsWith(OCI_SCHEME) ? place.slice(OCI_SCHEME.length) : place
@@ -42,7 +42,7 @@ export function longestPrefix<Policy>(
     if (policy !== undefined) return policy
     rest = rest.slice(0, Math.max(0, rest.lastIndexOf('/')))
   }
-  return policies.get(ANY)
+  return policies.get(ANY_NAME)
 }
 
 /** The name of a URL, without its query. `URL` has resolved `.` and `..`, and made scheme and host canonical. */

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { type ConfigMap, givenAt, toData } from '../../options/config-node.ts'
+import { type ConfigMap, nodeAt, toData } from '../../options/config-node.ts'
 import { isUrl, splitPin } from '../../plugin/source/url.ts'
 
 /**
@@ -36,7 +36,7 @@ const MAX_SCHEMA_DEPTH = 32
 
 /** A route with the source of its plug-in. */
 interface DocumentedRoute {
-  readonly given: ConfigMap
+  readonly configured: ConfigMap
   /** The version that answers; an artifact of a registry may carry its schema. */
   readonly live: { readonly companions?: { readonly xtpSchema?: string | undefined } | undefined }
 }
@@ -45,9 +45,9 @@ interface DocumentedRoute {
 export async function readXtpSchemas(routes: readonly DocumentedRoute[]): Promise<(XtpSchema | undefined)[]> {
   const read = new Map<string, Promise<XtpSchema | undefined>>()
   return Promise.all(
-    routes.map(({ given, live }) => {
+    routes.map(({ configured, live }) => {
       if (live.companions?.xtpSchema !== undefined) return parseXtpSchema(live.companions.xtpSchema)
-      const source = String(toData(givenAt(given, ['plugin']) ?? given))
+      const source = String(toData(nodeAt(configured, ['plugin']) ?? configured))
       const pinned = splitPin(source)
       if (isUrl(source) || 'problem' in pinned) return undefined
       const path = pinned.place

@@ -12,7 +12,7 @@ import {
 import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/operations.ts'
 import type { StreamStats } from '../../observe/counters.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
-import { nextTurn } from '../../platform/async-work.ts'
+import { nextTurn } from '../../platform/event-loop.ts'
 import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { http2ResponseOf } from '../../platform/missing-types.ts'
 import { breakOff, flushHead, sendContinue } from '../../platform/node-workarounds.ts'
@@ -104,7 +104,7 @@ export class HttpExchange implements StreamExchange, StreamStats {
   }
 
   /** Whether the guest has had time to notice that. */
-  get isOverdue(): boolean {
+  get isPastDeadline(): boolean {
     return this.isOver && performance.now() - (this.#goneAt ?? 0) >= GRACE_MS
   }
 

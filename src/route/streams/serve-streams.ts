@@ -5,7 +5,7 @@ import { connectStream } from '../../guest/streams/operations.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { type CallObserver, type ObservedCall, outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
-import { joinBytes } from '../../platform/pieces.ts'
+import { joinBytes } from '../../platform/chunks.ts'
 import { knownError, logFailure } from '../error-response.ts'
 import { type Calls, hookedInput, notify, RequestCaller, type RouteHooks, sendFailure } from '../route.ts'
 import { HttpExchange, type StreamLimits } from './http-exchange.ts'
@@ -32,8 +32,8 @@ class StreamCaller extends RequestCaller {
     return this.#exchange.isOver
   }
 
-  get endsWhenGone(): boolean {
-    return this.#exchange.isOverdue
+  get isCancelledWhenGone(): boolean {
+    return this.#exchange.isPastDeadline
   }
 }
 

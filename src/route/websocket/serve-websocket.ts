@@ -15,8 +15,8 @@ import { connectStream } from '../../guest/streams/operations.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
-import { nextTurn } from '../../platform/async-work.ts'
-import { joinBytes } from '../../platform/pieces.ts'
+import { joinBytes } from '../../platform/chunks.ts'
+import { nextTurn } from '../../platform/event-loop.ts'
 import { isHeader } from '../../platform/text.ts'
 import { type WebOriginCheck, webOriginCheck } from '../../platform/web-origin.ts'
 import { type KnownError, knownError, logFailure } from '../error-response.ts'
@@ -222,8 +222,8 @@ class SocketCaller extends RequestCaller {
     return this.#exchange ? this.#connection.isOver : this.#connection.isLost
   }
 
-  get endsWhenGone(): boolean {
-    return this.#exchange?.isOverdue ?? false
+  get isCancelledWhenGone(): boolean {
+    return this.#exchange?.isPastDeadline ?? false
   }
 }
 

@@ -29,7 +29,7 @@ export class SocketExchange implements StreamExchange {
   }
 
   /** Whether the guest has had time to notice the end of the connection. */
-  get isOverdue(): boolean {
+  get isPastDeadline(): boolean {
     return this.#connection.overMs >= GRACE_MS
   }
 

@@ -3,7 +3,7 @@ import { leb } from '../../../src/module/bytes.ts'
 import { type CappedModule, capMemory } from '../../../src/module/memory-cap.ts'
 import { readModule } from '../../../src/module/module.ts'
 import type { ModuleView } from '../../../src/module/module-view.ts'
-import { makeRenewable } from '../../../src/module/renewable.ts'
+import { makeResettable } from '../../../src/module/resettable.ts'
 import { guestBytes } from '../../support/guest.ts'
 import { bytesOf, codeSection, functions, list, moduleOf, section } from '../../support/module-bytes.ts'
 import type { FuzzTarget, Random } from '../target.ts'
@@ -32,11 +32,11 @@ export const target: FuzzTarget = {
     const capped = cap(facts)
     if (!capped) return `valid, and not to be capped${facts.needsProcess ? ', collected' : ''}`
     checkCapped(capped.bytes, facts)
-    const form = facts.needsProcess ? undefined : makeRenewable(capped)
+    const form = facts.needsProcess ? undefined : makeResettable(capped)
     if (form) checkForm(form.bytes)
     return [
       'valid',
-      form ? 'renewable' : 'not renewable',
+      form ? 'resettable' : 'not resettable',
       facts.needsProcess ?? 'plain',
       ...shapeOf(facts),
     ].join(', ')
@@ -91,7 +91,7 @@ function checkCapped(capped: Uint8Array, facts: ModuleView): void {
 /** Its figures were counted while it was written: it is within the limits when it is read, too. */
 function checkForm(form: Uint8Array): void {
   const bytes = Uint8Array.from(form)
-  if (!WebAssembly.validate(bytes)) throw new Error('the renewable form is invalid')
+  if (!WebAssembly.validate(bytes)) throw new Error('the resettable form is invalid')
   readModule(bytes, {}, 'fuzz')
 }
 

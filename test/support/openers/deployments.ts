@@ -17,10 +17,10 @@ import { openRedisStore } from '../../../src/guest/store/redis.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
 import { Meters } from '../../../src/observe/metrics.ts'
 import { checkServerOptions, type RouteOptions } from '../../../src/options/options.ts'
-import { nextTurn } from '../../../src/platform/async-work.ts'
+import { nextTurn } from '../../../src/platform/event-loop.ts'
 import { temporaryFolder } from '../admin-api.ts'
 import { file, guest, moduleNumber } from '../guest.ts'
-import { planGiven, startHere } from '../in-process.ts'
+import { planReceived, startHere } from '../in-process.ts'
 import type { Mark, Openers } from '../leaves-nothing.ts'
 import { freePort, startRedis } from '../redis.ts'
 import { openControl } from '../replica-suite.ts'
@@ -174,7 +174,7 @@ export const DEPLOYMENTS: Openers = {
     const second = await control.state(2, [ECHO, { ...ECHO, url: '/more' }])
     const unfit = await control.state(2, [ECHO, UNFIT])
     const open = async (mark: Mark, state = first) => {
-      const plan = await planGiven(mark({ ...state }), control.module)
+      const plan = await planReceived(mark({ ...state }), control.module)
       return mark(await openLocalReplica(plan, { log, meters: mark(new Meters()), revision: state.revision }))
     }
     const close = async (replica: Awaited<ReturnType<typeof open>>) => {

@@ -19,7 +19,7 @@ import {
   type RouteOptions,
 } from '../../../src/options/options.ts'
 import { resolveRoute } from '../../../src/options/resolved-route.ts'
-import { nextTurn } from '../../../src/platform/async-work.ts'
+import { nextTurn } from '../../../src/platform/event-loop.ts'
 import { loadPlugin, type Plugin } from '../../../src/plugin/plugin.ts'
 import { openAppResources } from '../../../src/route/app-resources.ts'
 import { openGuestServices } from '../../../src/route/guest-services.ts'

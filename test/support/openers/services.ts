@@ -14,8 +14,8 @@ import { shareStore } from '../../../src/guest/store/shared-store.ts'
 import type { Store } from '../../../src/guest/store/store.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
 import { startTracingSdk } from '../../../src/observe/traces.ts'
-import { nextTurn, startClock } from '../../../src/platform/async-work.ts'
 import { FD_FOLDER, watchDescriptors } from '../../../src/platform/descriptors.ts'
+import { nextTurn, startClock } from '../../../src/platform/event-loop.ts'
 import { deferIdleClose } from '../../../src/platform/node-workarounds.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { allowHosts } from '../../../src/plugin/source/allowed-hosts.ts'
@@ -59,7 +59,7 @@ const LIMITS: StreamLimits = { bufferBytes: 65_536, idleMs: LONG_MS, timeoutMs: 
 
 /** Openers of `platform/`, `observe/`, `runtime/` and `guest/`. */
 export const SERVICES: Openers = {
-  'platform/async-work.ts startClock': () => ({
+  'platform/event-loop.ts startClock': () => ({
     rounds: {
       'stopped twice'(mark) {
         const stop = startClock(

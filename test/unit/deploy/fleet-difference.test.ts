@@ -30,8 +30,8 @@ function shared(config: object, path = 'fleet.json'): SharedConfiguration {
     file: path,
     server: merged.server,
     defaults: { route: merged.route, plugins: merged.plugins },
-    routes: (merged.routes ?? []).map((given) => ({
-      given,
+    routes: (merged.routes ?? []).map((configured) => ({
+      configured,
       name: 'echo',
       from: path,
       version: version('a'),

@@ -31,10 +31,10 @@ function folder(): string {
 
 async function writtenDocument(): Promise<string> {
   const path = file('wasm-serve.json', JSON.stringify({ routes: [{ url: '/echo', plugin: guest('echo') }] }))
-  const around = { environment: {}, secrets: new Secrets(), commands: {} }
+  const context = { environment: {}, secrets: new Secrets(), commands: {} }
   const { configuration } = await readShared(
     readConfig(['-c', path], {}),
-    around,
+    context,
     new PluginTable(),
     NO_EDITS,
   )
@@ -74,11 +74,11 @@ const set = (map: RenderedMap, options: object) => map[2].push(...(node(options)
 async function served(text: string, fleet: object = {}, more: object = {}, at = folder()) {
   const path = join(at, 'node.json')
   writeFileSync(path, JSON.stringify({ fleet: { url: 'redis://127.0.0.1', ...fleet }, ...more }))
-  const around = { environment: ENVIRONMENT, secrets: new Secrets(), commands: {} }
+  const context = { environment: ENVIRONMENT, secrets: new Secrets(), commands: {} }
   const config = readConfig(['-c', path], ENVIRONMENT)
-  const readOwn = () => readOwnOptions(config, around)
+  const readOwn = () => readOwnOptions(config, context)
   const permissions = (own: OwnOptions) => fleetSettings(own)?.permissions ?? {}
-  const parts = { store: new MemoryFleet().open(), copy: undefined, config, around, sources: () => ({}) }
+  const parts = { store: new MemoryFleet().open(), copy: undefined, config, context, sources: () => ({}) }
   const states = new NodeStates({ ...parts, readOwn, permissions }, await readOwn())
   return states.stateOf({ configuration: text, edits: EDITS }, 1).configuration
 }
@@ -227,7 +227,7 @@ test('what a node names, a document may use, and nothing beside it', async () =>
   )
   const { routes, server } = await served(allowed, { allow }, {}, at)
   const [route] = routes
-  expect(route && toData(route.given)).toMatchObject({ config: { key: ENVIRONMENT.API_KEY } })
+  expect(route && toData(route.configured)).toMatchObject({ config: { key: ENVIRONMENT.API_KEY } })
   expect(toData(server)).toMatchObject({ static: { '/b/': '/srv/www' }, accessLog: true })
   for (const options of [
     { functions: '/srv/www/tool.mjs' },
@@ -264,7 +264,7 @@ test('nothing is read beside the file of a plug-in, and no credentials go to its
   const text = await documentOf(() => undefined)
   const sourceIn = async (allow: object) => {
     const [route] = (await served(text, { allow })).routes
-    return route && (toData(route.given) as { plugin: string }).plugin
+    return route && (toData(route.configured) as { plugin: string }).plugin
   }
   expect(await sourceIn({})).toBe(`fleet://${guest('echo')}`)
   expect(await sourceIn({ paths: [guest('echo')] })).toBe(guest('echo'))

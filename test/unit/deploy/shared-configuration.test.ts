@@ -8,16 +8,16 @@ import { parseShared, renderShared } from '../../../src/deploy/fleet/shared-conf
 import { PluginTable } from '../../../src/deploy/loader.ts'
 import { Secrets } from '../../../src/observe/log/secrets.ts'
 import { readConfig } from '../../../src/options/config.ts'
-import { givenAt, originAt, renderOrigin, toData } from '../../../src/options/config-node.ts'
+import { nodeAt, originAt, renderOrigin, toData } from '../../../src/options/config-node.ts'
 import { file, guest } from '../../support/guest.ts'
 import { runs } from '../../support/runs.ts'
 
 /** What `fleet apply` stores of a config file, on a machine with these variables. */
 async function shared(text: string, environment: Record<string, string> = {}, argv: string[] = []) {
   const path = file('wasm-serve.yaml', text)
-  const around = { environment, secrets: new Secrets(), commands: {} }
+  const context = { environment, secrets: new Secrets(), commands: {} }
   const config = readConfig(['-c', path, ...argv], environment)
-  const state = await readShared(config, around, new PluginTable(), NO_EDITS)
+  const state = await readShared(config, context, new PluginTable(), NO_EDITS)
   return { text: renderShared(state.configuration), config }
 }
 
@@ -42,7 +42,7 @@ ${more}`
 test('what a node reads is what an operator wrote, with its lines', async () => {
   const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'of the operator' })
   const { routes, server, file: path } = parse(text, { LIMIT: '75', SECRET: 'of the node' })
-  expect(routes.map(({ given }) => toData(given))).toEqual([
+  expect(routes.map(({ configured }) => toData(configured))).toEqual([
     {
       url: '/echo',
       plugin: expect.stringContaining('echo.wasm'),
@@ -53,7 +53,7 @@ test('what a node reads is what an operator wrote, with its lines', async () => 
   expect(toData(server)).toEqual({ accessLog: true }) // the port is each node's own
   const [route] = routes
   if (!route) throw new Error('there is no route')
-  expect(renderOrigin(originAt(route.given, ['config', 'key']))).toBe(`${path}:9:20`)
+  expect(renderOrigin(originAt(route.configured, ['config', 'key']))).toBe(`${path}:9:20`)
 })
 
 test('the value of a variable is not stored', async () => {
@@ -93,15 +93,15 @@ test('flags and variables stay with their node, and apply to all routes there', 
     node,
     {},
   )
-  expect(routes.map(({ given }) => toData(givenAt(given, ['timeoutMs']) ?? given))).toEqual([5])
+  expect(routes.map(({ configured }) => toData(nodeAt(configured, ['timeoutMs']) ?? configured))).toEqual([5])
   expect(toData(server)).toEqual({ accessLog: true, logLevel: 'debug', port: 1 })
   expect(toData(defaults.route)).toEqual({ timeoutMs: 5 })
 })
 
 test('a configuration from the command line has its plug-ins', async () => {
-  const around = { environment: {}, secrets: new Secrets(), commands: {} }
+  const context = { environment: {}, secrets: new Secrets(), commands: {} }
   const config = readConfig([guest('echo'), '--port', '0'], {})
-  const { configuration } = await readShared(config, around, new PluginTable(), NO_EDITS)
+  const { configuration } = await readShared(config, context, new PluginTable(), NO_EDITS)
   const read = parse(renderShared(configuration))
   expect(read.routes).toEqual(configuration.routes)
   const edits = desiredState({ ...configuration, ...read }, NO_EDITS, 1).edits
@@ -111,19 +111,19 @@ test('a configuration from the command line has its plug-ins', async () => {
 test('a damaged text is a problem, and never an exception', async () => {
   const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'x' })
   const environment = { LIMIT: '50', SECRET: 'x' }
-  const around = { environment, secrets: new Secrets(), variables: Object.keys(environment) }
+  const context = { environment, secrets: new Secrets(), variables: Object.keys(environment) }
   const damage = fc.tuple(fc.nat({ max: text.length - 1 }), fc.nat({ max: 3 }), fc.string({ maxLength: 3 }))
   fc.assert(
     fc.property(damage, ([at, length, by]) => {
       const damaged = text.slice(0, at) + by + text.slice(at + length)
-      const found = parseShared(damaged, around)
+      const found = parseShared(damaged, context)
       expect('problem' in found || Array.isArray(found.routes)).toBe(true)
     }),
     { numRuns: runs(300) },
   )
   fc.assert(
     fc.property(fc.json(), (json) => {
-      expect(parseShared(json, around)).toHaveProperty('problem')
+      expect(parseShared(json, context)).toHaveProperty('problem')
     }),
     { numRuns: runs(100) },
   )

@@ -4,13 +4,13 @@ import { ByteReader } from '../../../src/module/bytes.ts'
 import { LIMIT_NAMES, type ModuleLimits } from '../../../src/module/limits.ts'
 import { capMemory } from '../../../src/module/memory-cap.ts'
 import { readModule } from '../../../src/module/module.ts'
-import { makeRenewable } from '../../../src/module/renewable.ts'
+import { makeResettable } from '../../../src/module/resettable.ts'
 import { loadModule, type ModuleJob } from '../../../src/plugin/load-module.ts'
 import { guestBytes } from '../../support/guest.ts'
 import { list, moduleOf, section } from '../../support/module-bytes.ts'
 
 const INVALID = { code: 'WASM_SERVE_PLUGIN_INVALID' }
-const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, renewable: 'yes' }
+const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, resettable: 'yes' }
 
 /** Is rewritten: it grows its memory, and writes below its data. */
 const REWRITTEN = guestBytes(`(module (import "host" "a" (func)) (import "host" "b" (func))
@@ -28,8 +28,8 @@ test.each([
   const part = vi.spyOn(ByteReader.prototype, 'part')
   const name = vi.spyOn(ByteReader.prototype, 'name')
   try {
-    const { renewable } = await loadModule(REWRITTEN, job)
-    expect(renewable !== undefined).toBe(job === JOB)
+    const { resettable } = await loadModule(REWRITTEN, job)
+    expect(resettable !== undefined).toBe(job === JOB)
     const { sections, bodies, imports, exports, customSections } = readModule(REWRITTEN, {}, 'test')
     const parts = sections.length + (bodies?.count ?? 0)
     const names = 2 * imports.length + exports.length + customSections.length
@@ -50,9 +50,9 @@ test.each([
   ['a plug-in', plugin('hello-zig/hello')],
 ])('the form of %s asks of the compiler what was counted while it was written', (_what, bytes) => {
   const form = (limits: ModuleLimits) =>
-    makeRenewable(capMemory(readModule(bytes, { limits }, 'test'), 1_000))
+    makeResettable(capMemory(readModule(bytes, { limits }, 'test'), 1_000))
   const made = form({})
-  if (!made) throw new Error('not renewable')
+  if (!made) throw new Error('not resettable')
   const { figures } = readModule(made.bytes, {}, 'test')
   expect(form(figures)).toEqual(made)
   const before = readModule(bytes, {}, 'test').figures
@@ -62,7 +62,7 @@ test.each([
 })
 
 test('a module with several parts of data says what it wrote below all of them', () => {
-  expect(makeRenewable(capMemory(readModule(REWRITTEN, {}, 'test'), 100))?.untrackedFrom).toBe(400_000)
+  expect(makeResettable(capMemory(readModule(REWRITTEN, {}, 'test'), 100))?.untrackedFrom).toBe(400_000)
 })
 
 test.each([

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { Secrets } from '../../../src/observe/log/secrets.ts'
-import { checkGiven, wholeOf } from '../../../src/options/check-config.ts'
+import { checkNode, withRoutes } from '../../../src/options/check-config.ts'
 import { readConfig, renderConfig } from '../../../src/options/config.ts'
 import { parseConfig } from '../../../src/options/config-file.ts'
 import { toData } from '../../../src/options/config-node.ts'
@@ -121,17 +121,17 @@ test('JSON means what JSON.parse says, whatever its white space, and what JSON.p
   })
   fc.assert(
     fc.property(fc.oneof(spaced, nearly), (json) => {
-      const { given, problems } = readConfigText(json, 'json', 'c.json')
+      const { node, problems } = readConfigText(json, 'json', 'c.json')
       let expected: unknown
       try {
         expected = JSON.parse(json)
       } catch {
-        expect([given, problems.length]).toEqual([undefined, 1])
+        expect([node, problems.length]).toEqual([undefined, 1])
         return
       }
       // What no format may have: keys of objects, keys that are there twice, numbers that are too large.
       if (problems.length > 0) return
-      expect(given && toData(given)).toEqual(expected)
+      expect(node && toData(node)).toEqual(expected)
     }),
     { numRuns: runs(200) },
   )
@@ -220,8 +220,8 @@ test('the value of a variable is nowhere in the printed configuration', () => {
       })
       const file = parseConfig(text, 'json', { path: 'c.json', environment, secrets: new Secrets() })
       const { server, routes = [] } = mergeConfig(readConfig([], environment), file)
-      const given = wholeOf(server, routes)
-      const printed = renderConfig({ file: 'c.json', given, options: checkGiven(server, routes) })
+      const node = withRoutes(server, routes)
+      const printed = renderConfig({ file: 'c.json', node, options: checkNode(server, routes) })
       for (const form of [value, JSON.stringify(value).slice(1, -1)])
         expect(printed.includes(form)).toBe(false)
       expect(printed).toContain(`\${WASM_SERVE_ENV}`)

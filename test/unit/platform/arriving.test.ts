@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
+import { ChunkList } from '../../../src/platform/chunks.ts'
 import { EventRate } from '../../../src/platform/event-rate.ts'
 import { PartialBytes } from '../../../src/platform/partial-bytes.ts'
-import { PieceList } from '../../../src/platform/pieces.ts'
 import { runs } from '../../support/runs.ts'
 
 /* What a client sends before it is a whole body or message. */
@@ -12,7 +12,7 @@ test('pieces are joined as they came, and small ones take little more memory tha
   fc.assert(
     fc.property(anyPieces, (sizes) => {
       const pieces = sizes.map((size, at) => Buffer.alloc(size, at))
-      const list = new PieceList()
+      const list = new ChunkList()
       for (const piece of pieces) list.add(piece)
       expect(Buffer.from(list.join()).equals(Buffer.concat(pieces))).toBe(true)
       const total = sizes.reduce((sum, size) => sum + size, 0)

@@ -12,7 +12,7 @@ import { sha256 } from '../../../src/plugin/source/digest.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
 import { keepLog } from '../../support/instance.ts'
 
-const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, renewable: 'yes' }
+const JOB: ModuleJob = { name: 'test', memoryMax: 100, needsModule: true, resettable: 'yes' }
 const GONE = new Error('nobody wants it any more')
 
 /** Bytes that take a second to load: they are rewritten, and each function is one more thing to read. */
@@ -39,19 +39,19 @@ const names = readdirSync(new URL('../../guests', import.meta.url)).filter((name
 
 test.each(names)('a module that a thread has loaded is what it is when loaded here: %s', async (name) => {
   const bytes = guestBytes(name.replace(/\.wat$/, ''))
-  for (const renewable of ['yes', 'no', 'program'] as const) {
+  for (const resettable of ['yes', 'no', 'program'] as const) {
     const [here, there] = await Promise.all([
-      loadModule(bytes, { ...JOB, renewable }),
-      loadInThread(bytes, { ...JOB, renewable }),
+      loadModule(bytes, { ...JOB, resettable }),
+      loadInThread(bytes, { ...JOB, resettable }),
     ])
-    expect({ ...there, module: 0, renewable: 0 }).toEqual({
-      ...{ ...here, module: 0, renewable: 0 },
+    expect({ ...there, module: 0, resettable: 0 }).toEqual({
+      ...{ ...here, module: 0, resettable: 0 },
       checked: undefined, // stays in the thread
     })
-    expect({ ...there.renewable, module: 0 }).toEqual({ ...here.renewable, module: 0 })
+    expect({ ...there.resettable, module: 0 }).toEqual({ ...here.resettable, module: 0 })
     for (const [mine, its] of [
       [here.module, there.module],
-      [here.renewable?.module, there.renewable?.module],
+      [here.resettable?.module, there.resettable?.module],
     ] as const) {
       expect(its instanceof WebAssembly.Module).toBe(mine instanceof WebAssembly.Module)
       if (mine && its) expect(WebAssembly.Module.exports(its)).toEqual(WebAssembly.Module.exports(mine))
@@ -133,7 +133,7 @@ test('a thread that loads one module after another keeps no listeners of them', 
   try {
     for (let load = 0; load < 12; load++) {
       if (load % 2 === 0)
-        await loadInThread(guestBytes('echo'), { ...JOB, needsModule: false, renewable: 'no' })
+        await loadInThread(guestBytes('echo'), { ...JOB, needsModule: false, resettable: 'no' })
       else await loadInThread(Buffer.from('no module'), JOB).catch(() => undefined)
     }
   } finally {
@@ -146,7 +146,7 @@ test('nothing of a large module, or of any while something is served, is compile
   const compile = vi.spyOn(WebAssembly, 'compile')
   try {
     const plugin = await loadPlugin(large(600, 1), { isolation: 'fresh' })
-    expect(plugin.renewable).toBeDefined()
+    expect(plugin.resettable).toBeDefined()
     await loadPlugin(large(1, 2), { isolation: 'fresh', isServing: true })
     expect(compile).not.toHaveBeenCalled()
     await loadPlugin(large(1, 3))
@@ -169,7 +169,7 @@ test('equal plug-ins that are loaded at once are loaded once, also if one is not
   expect(modules[0]).toBeInstanceOf(WebAssembly.Module)
   expect(modules[1]).toBe(modules[0])
   expect((await plain).module).toBe(modules[0])
-  expect((await plain).renewable).toBeUndefined()
+  expect((await plain).resettable).toBeUndefined()
 })
 
 test('a plug-in whose equal was given up is loaded anew', async () => {

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test, vi } from 'vitest'
+import { type ByteSource, ChunkedBytes, joinBytes } from '../../../src/platform/chunks.ts'
 import { processPartials } from '../../../src/platform/partial-bytes.ts'
-import { type CopiedBytes, joinBytes, Pieces } from '../../../src/platform/pieces.ts'
 import { readRequestBody } from '../../../src/route/body.ts'
 import { BodyReader } from '../../../src/route/streams/body-reader.ts'
 
@@ -13,7 +13,7 @@ const PIECES = 10_000
 function begin() {
   const request = new IncomingMessage(new Socket())
   request.headers['transfer-encoding'] = 'chunked'
-  const body = new Promise<CopiedBytes>((resolve, reject) =>
+  const body = new Promise<ByteSource>((resolve, reject) =>
     readRequestBody(request, 2 * PIECES, (error, bytes) => (error ? reject(error) : resolve(bytes))),
   )
   for (let at = 0; at < PIECES; at++) request.push(Buffer.of(at & 255))
@@ -24,7 +24,7 @@ test('a body of pieces of one byte takes little more memory than its bytes', asy
   const { request, body } = begin()
   request.push(null)
   const read = await body
-  expect(read instanceof Pieces && read.list.length).toBe(1)
+  expect(read instanceof ChunkedBytes && read.list.length).toBe(1)
   expect(joinBytes(read).every((byte, at) => byte === (at & 255))).toBe(true)
   expect(processPartials.bytes).toBe(0)
 })

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { atEndOfTurn, MAX_BATCH, MIN_BATCH, Turns } from '../../../src/route/end-of-turn.ts'
+import { atEndOfTurn, MAX_BATCH, MIN_BATCH, RequestBatches } from '../../../src/route/end-of-turn.ts'
 
 const reply = {} as FastifyReply
 const request = (id: number, httpVersionMajor = 1) =>
@@ -10,7 +10,7 @@ const request = (id: number, httpVersionMajor = 1) =>
 /** A route whose engine has this name; `ran` says which requests ran. Each test has turns of its own. */
 function open(
   name: 'inline' | 'workers',
-  turns = new Turns(),
+  turns = new RequestBatches(),
 ): { call: (id: number) => void; ran: string[] } {
   const ran: string[] = []
   const run = atEndOfTurn(({ id }) => void ran.push(id), { name }, turns)
@@ -100,7 +100,7 @@ describe('a hundred turns', () => {
 })
 
 test('the calls of a turn run together at its end, in their order, those of all routes', async () => {
-  const turns = new Turns()
+  const turns = new RequestBatches()
   const [a, b] = [open('inline', turns), open('inline', turns)]
   for (const id of [1, 2, 3]) a.call(id)
   b.call(4)
@@ -136,7 +136,7 @@ test('calls for threads are handed over at once', () => {
 
 test('calls over HTTP/2 run at once: Node reads and answers a connection at a time', () => {
   const ran: string[] = []
-  const run = atEndOfTurn(({ id }) => void ran.push(id), { name: 'inline' }, new Turns())
+  const run = atEndOfTurn(({ id }) => void ran.push(id), { name: 'inline' }, new RequestBatches())
   for (const id of [1, 2, 3]) run(request(id, 2), reply)
   expect(ran).toEqual(['1', '2', '3'])
 })
@@ -181,7 +181,7 @@ test('one that throws does not take the others with it', async () => {
       if (id === '2') throw bug
     },
     { name: 'inline' },
-    new Turns(),
+    new RequestBatches(),
   )
   for (const id of [1, 2, 3, 4]) run(request(id), reply)
   await nextTurn()

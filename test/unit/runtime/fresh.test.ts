@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openInline } from '../../../src/engine/inline.ts'
 import { type CompiledPlugin, loadPlugin } from '../../../src/plugin/plugin.ts'
+import { MemoryReusePolicy } from '../../../src/runtime/instance-reset.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
-import { MemoryReusePolicy } from '../../../src/runtime/renewal.ts'
 import type { InstanceSettings, Runtime } from '../../../src/runtime/runtime.ts'
 import { sdk } from '../../../src/runtime/sdk.ts'
 import { guestBytes } from '../../support/guest.ts'
@@ -119,7 +119,7 @@ const knowsTableValues = WebAssembly.validate(WITH_TABLE_VALUE)
 test.runIf(knowsTableValues)('a module with a table that has an initial value is served', async () => {
   for (const isolation of ['reuse', 'fresh'] as const) {
     const plugin = await loadPlugin(WITH_TABLE_VALUE, { isolation })
-    expect(plugin.renewable !== undefined).toBe(isolation === 'fresh')
+    expect(plugin.resettable !== undefined).toBe(isolation === 'fresh')
     for (const runtime of [kernel, sdk])
       expect(await callFresh(runtime, plugin, ['run', 'run'])).toEqual(['', ''])
   }
@@ -138,7 +138,7 @@ test('a module with an empty memory section is served, and made as new', async (
     ...[10, 6, 1, 4, 0, 0x41, 0, 0x0b],
   )
   const plugin = await loadPlugin(bytes, { isolation: 'fresh' })
-  expect(plugin.renewable).toBeDefined()
+  expect(plugin.resettable).toBeDefined()
   for (const runtime of [kernel, sdk])
     expect(await callFresh(runtime, plugin, ['run', 'run'])).toEqual(['', ''])
 })
@@ -356,7 +356,7 @@ test('what the host has written for a guest is gone, wherever that was', async (
         (call $random (i32.const 16) (i32.const 8))))`),
     { isolation: 'fresh' },
   )
-  expect(plugin.renewable?.untrackedFrom).toBe(1_048_576)
+  expect(plugin.resettable?.untrackedFrom).toBe(1_048_576)
   expect(await callFresh(kernel, plugin, Array(5).fill('run'))).toEqual(Array(5).fill(''))
 })
 

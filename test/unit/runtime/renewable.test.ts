@@ -1,9 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { makeRenewable, RENEWABLE_EXPORT, type Renewable } from '../../../src/module/renewable.ts'
+import { makeResettable, RESET_EXPORT, type Resettable } from '../../../src/module/resettable.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
-import { HostWatch, type InitialStates, openRenewal, type Renewal } from '../../../src/runtime/renewal.ts'
+import {
+  HostWatch,
+  type InitialStates,
+  type InstanceReset,
+  openInstanceReset,
+} from '../../../src/runtime/instance-reset.ts'
 import { guestBytes } from '../../support/guest.ts'
 import { capped } from '../../support/module-bytes.ts'
 import { runs } from '../../support/runs.ts'
@@ -11,8 +16,8 @@ import { runs } from '../../support/runs.ts'
 const CAP = 60_000
 
 /** The form of a module whose instances can be made as new; undefined if there is none. */
-function renewable(bytes: Uint8Array, tracks = true): Renewable | undefined {
-  return makeRenewable(capped(bytes, CAP), tracks)
+function resettable(bytes: Uint8Array, tracks = true): Resettable | undefined {
+  return makeResettable(capped(bytes, CAP), tracks)
 }
 
 const isValid = (bytes: Uint8Array) => WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)
@@ -23,37 +28,37 @@ type Numbers = (...numbers: (number | bigint)[]) => number
 interface Opened {
   readonly exports: Readonly<Record<string, Numbers>>
   readonly memory: WebAssembly.Memory
-  readonly renewal: Renewal
+  readonly renewal: InstanceReset
   readonly lowest: WebAssembly.Global | undefined
 }
 
 const imports = { env: { three: 3 } }
 
 function open(bytes: Uint8Array): Opened {
-  const form = renewable(bytes)
-  if (!form) throw new Error('not renewable')
+  const form = resettable(bytes)
+  if (!form) throw new Error('not resettable')
   const module = compile(form.bytes)
   const { exports } = new WebAssembly.Instance(module, imports)
-  const renewal = openRenewal({ ...form, module }, exports, new HostWatch())
+  const renewal = openInstanceReset({ ...form, module }, exports, new HostWatch())
   if (!renewal) throw new Error('not renewed')
   renewal.started()
   return {
     exports: exports as Opened['exports'],
-    memory: exports[RENEWABLE_EXPORT.memory] as WebAssembly.Memory,
+    memory: exports[RESET_EXPORT.memory] as WebAssembly.Memory,
     renewal,
-    lowest: exports[RENEWABLE_EXPORT.lowest] as WebAssembly.Global | undefined,
+    lowest: exports[RESET_EXPORT.lowest] as WebAssembly.Global | undefined,
   }
 }
 
 test('what a module was when it was new is looked for once, and not in a memory too large to be kept', () => {
   const openings = (pages: number) => {
-    const form = renewable(guestBytes(`(module (memory ${pages}) (data (i32.const 8) "data"))`))
-    if (!form) throw new Error('not renewable')
+    const form = resettable(guestBytes(`(module (memory ${pages}) (data (i32.const 8) "data"))`))
+    if (!form) throw new Error('not resettable')
     const module = compile(form.bytes)
     const origins: InitialStates = {}
     return [1, 2].map(() => {
       const { exports } = new WebAssembly.Instance(module)
-      const renewal = openRenewal({ ...form, module }, exports, new HostWatch(), origins)
+      const renewal = openInstanceReset({ ...form, module }, exports, new HostWatch(), origins)
       renewal?.started()
       return { renewal, ...origins }
     })
@@ -146,7 +151,7 @@ function moduleOf(instructions: readonly number[], locals: readonly number[] = [
 
 test.each(bodies)('a module with %s is rewritten right, if the engine can run it', (_name, instructions) => {
   const bytes = moduleOf(instructions)
-  const form = renewable(bytes)
+  const form = resettable(bytes)
   if (!isValid(bytes)) {
     expect(process.version).toMatch(/^v20\./)
     return
@@ -171,7 +176,7 @@ test.each([
     ),
   ],
 ])('a module with %s is refused before it could be rewritten', (_kind, bytes) => {
-  expect(() => renewable(bytes)).toThrow(expect.objectContaining({ code: 'WASM_SERVE_PLUGIN_INVALID' }))
+  expect(() => resettable(bytes)).toThrow(expect.objectContaining({ code: 'WASM_SERVE_PLUGIN_INVALID' }))
 })
 
 test.each([
@@ -182,7 +187,7 @@ test.each([
   ['a memory with 64-bit addresses', header(5, 4, 1, 5, 1, 2)],
   ['a vector in a global', header(5, 3, 1, 0, 1, 6, 22, 1, 0x7b, 1, ...v128(), end)],
 ])('a module with %s is left alone', (_kind, bytes) => {
-  expect(renewable(bytes)).toBeUndefined()
+  expect(resettable(bytes)).toBeUndefined()
 })
 
 function header(...sections: readonly number[]): Uint8Array {
@@ -211,17 +216,17 @@ test.each([
   ['gives a reference to the host', '(import "a" "b" (func (param externref))) (memory 1)'],
   ['gets a reference from the host', '(import "a" "b" (func (result funcref))) (memory 1)'],
   ['has 1,000 globals that change', `(memory 1) ${'(global (mut i32) (i32.const 1))'.repeat(1_000)}`],
-  ['exports something by our name', `(memory (export "${RENEWABLE_EXPORT.memory}") 1)`],
-  ['exports a function by that name, and has no memory', `(func (export "${RENEWABLE_EXPORT.memory}"))`],
+  ['exports something by our name', `(memory (export "${RESET_EXPORT.memory}") 1)`],
+  ['exports a function by that name, and has no memory', `(func (export "${RESET_EXPORT.memory}"))`],
   [
     'exports by our name what its form would not',
-    `(memory 1) (global (export "${RENEWABLE_EXPORT.lowest}") i32 (i32.const 1))`,
+    `(memory 1) (global (export "${RESET_EXPORT.lowest}") i32 (i32.const 1))`,
   ],
 ])('a module that %s is served fresh all the same, by new instances', async (_kind, text) => {
   const plugin = await loadPlugin(guestBytes(`(module ${text} (func (export "run")))`), {
     isolation: 'fresh',
   })
-  expect(plugin.renewable).toBeUndefined()
+  expect(plugin.resettable).toBeUndefined()
 })
 
 test('functions keep their names in a stack', () => {
@@ -251,7 +256,7 @@ test('every plug-in and nearly every guest can be renewed, and is what it was el
   ])
   const left: string[] = []
   for (const [name, bytes] of all) {
-    const form = renewable(bytes)
+    const form = resettable(bytes)
     if (!form) left.push(name)
     if (!form) continue
     const [before, after] = [compile(bytes), compile(form.bytes)]
@@ -276,7 +281,7 @@ test('a mutant is rewritten or refused, and what the engine accepted before it a
       for (const [at, byte] of changes) bytes[8 + (at % (bytes.length - 8))] = byte
       const mutant = cut === null ? bytes : bytes.subarray(0, cut % (bytes.length + 1))
       if (!isValid(mutant)) return
-      const form = renewable(mutant)
+      const form = resettable(mutant)
       if (!form) return
       accepted++
       expect(isValid(form.bytes)).toBe(true)
@@ -291,14 +296,14 @@ test.each([
   ['in many', (body: string) => `(func ${body})`.repeat(3_000)],
 ])('a module that asks for its memory in thousands of places is left alone: %s', (_kind, functions) => {
   const bytes = guestBytes(`(module (memory 1 9) ${functions('(drop (memory.grow (memory.size)))')})`)
-  expect(renewable(bytes)).toBeUndefined()
+  expect(resettable(bytes)).toBeUndefined()
 })
 
-test('routes with the same plug-in share its renewable form', async () => {
+test('routes with the same plug-in share its resettable form', async () => {
   const load = () => loadPlugin(guestBytes('stain'), { isolation: 'fresh' })
-  const { renewable } = await load()
-  expect(renewable).toBeDefined()
-  expect((await load()).renewable).toBe(renewable)
+  const { resettable } = await load()
+  expect(resettable).toBeDefined()
+  expect((await load()).resettable).toBe(resettable)
 })
 
 /** Where the data of these modules begin: what lies below is what they say they wrote. */
@@ -309,8 +314,8 @@ const withData = (rest: string) =>
 
 test('a module with atomic writes can be renewed, but does not say what it wrote', () => {
   const atomic = moduleOf([0x41, 0, 0x41, 1, 0xfe, 0x17, 2, 0, ...SIZE])
-  expect(renewable(atomic)?.untrackedFrom).toBe(0)
-  expect(renewable(withData(''))?.untrackedFrom).toBe(DATA)
+  expect(resettable(atomic)?.untrackedFrom).toBe(0)
+  expect(resettable(withData(''))?.untrackedFrom).toBe(DATA)
 })
 
 /** Every instruction that writes, as a function of an address and a value. */
@@ -368,11 +373,11 @@ test('whatever writes does what it did, and nothing is written below what it say
   )
   const tracked = open(writer)
   const plain = new WebAssembly.Instance(compile(writer)).exports as Opened['exports']
-  const plainForm = new WebAssembly.Instance(compile(renewable(writer, false)?.bytes ?? new Uint8Array()))
+  const plainForm = new WebAssembly.Instance(compile(resettable(writer, false)?.bytes ?? new Uint8Array()))
   const other = plainForm.exports as Opened['exports']
   const origin = Buffer.from(tracked.memory.buffer).subarray(0, DATA + 1_024)
   const before = Buffer.from(origin)
-  const reference = Buffer.from((other[RENEWABLE_EXPORT.memory] as unknown as WebAssembly.Memory).buffer)
+  const reference = Buffer.from((other[RESET_EXPORT.memory] as unknown as WebAssembly.Memory).buffer)
   let trapped = 0
   let lowered = 0
   fc.assert(
@@ -411,8 +416,8 @@ test.each([
   ['does so at one more', 1_001, 0, false],
   ['has 199 globals that change, and its pages', 0, 199, true],
   ['has one more', 0, 200, false],
-])('a module that %s (%d, %d) can be renewed: %s', (_, places, globals, isRenewable) => {
+])('a module that %s (%d, %d) can be renewed: %s', (_, places, globals, isResettable) => {
   const changing = '(global (mut i32) (i32.const 1))'.repeat(globals)
   const bytes = guestBytes(`(module (memory 1) ${changing} (func ${'(drop (memory.size))'.repeat(places)}))`)
-  expect(renewable(bytes, false) !== undefined).toBe(isRenewable)
+  expect(resettable(bytes, false) !== undefined).toBe(isResettable)
 })

@@ -63,10 +63,10 @@ test('a key of a config file is shown nowhere, with a variable or without', () =
   const shownAs = `\${KEY}`
   const text = `apiKeys: ["written-in-the-file-0", "${shownAs}"]`
   const environment = { KEY: 'of-the-environment-0' }
-  const given = parseConfig(text, 'yaml', { path: 'c.yaml', environment, secrets })
-  const options = toData(given) as object
+  const node = parseConfig(text, 'yaml', { path: 'c.yaml', environment, secrets })
+  const options = toData(node) as object
   expect(options).toEqual({ apiKeys: ['written-in-the-file-0', 'of-the-environment-0'] })
-  const { options: shown } = JSON.parse(renderConfig({ file: 'c.yaml', given, options }))
+  const { options: shown } = JSON.parse(renderConfig({ file: 'c.yaml', node, options }))
   expect(shown.apiKeys).toEqual(['(secret)', shownAs])
   expect(secrets.hide('written-in-the-file-0 of-the-environment-0')).toBe(`(secret) ${shownAs}`)
 })

@@ -1,7 +1,7 @@
 import type { ServingProcess } from './serving-process.ts'
 
 /** The time during which all processes hold their answers back, so that the listener can close. */
-export class QuietPhase {
+export class DrainBarrier {
   /** Resolves when all processes are in it or have ended, or it is late. */
   readonly begun: Promise<void>
   /** Leaves it. */

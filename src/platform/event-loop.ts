@@ -34,11 +34,11 @@ export function backoffMs(failures: number, firstMs: number, longestMs: number):
 /** How long a sequence of steps may block the event loop, in milliseconds. */
 const HOLD_MS = 4
 
-/** How many steps of {@link pacedMap} run at the same time. */
+/** How many steps of {@link mapWithYields} run at the same time. */
 const CONCURRENT_STEPS = 8
 
 /** Lets the event loop turn between the steps of long work. Several concurrent loops can share one. */
-export class Pace {
+export class EventLoopYielder {
   readonly #settle: () => PromiseLike<unknown>
   #since = performance.now()
   #turn: Promise<void> | undefined
@@ -70,13 +70,13 @@ export class Pace {
  * @returns the results, in the order of the items.
  * @throws the first error, after all running steps have ended; no further steps begin.
  */
-export async function pacedMap<Item, Result>(
+export async function mapWithYields<Item, Result>(
   items: readonly Item[],
   step: (item: Item, index: number) => Promise<Result> | Result,
 ): Promise<Result[]> {
   const results: Result[] = []
   const entries = items.entries()
-  const pace = new Pace()
+  const pace = new EventLoopYielder()
   let failure: { readonly error: unknown } | undefined
   const lane = async () => {
     for (const [index, item] of entries) {

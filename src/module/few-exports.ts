@@ -32,13 +32,13 @@ const LEAST_EXPORTS = 33
 const MAX_MEMORIES = 8
 
 /**
- * Creates the variant of a module whose instances have few exports: its memories, and those for {@link exportsOnDemand}.
+ * Creates the variant of a module whose instances have few exports: its memories, and those for {@link exportAccessor}.
  *
  * @param module - A module that V8 accepts, with changed contents of some sections.
  * @param others - Additional exports that stay, encoded.
  * @returns undefined if it has few exports.
  */
-export function makeOnDemand(
+export function makeFewExports(
   { view, contents }: Pick<CappedModule, 'view' | 'contents'>,
   others: readonly Uint8Array[] = [],
 ): Uint8Array | undefined {
@@ -104,14 +104,14 @@ function declare(functions: readonly number[]): Uint8Array {
 }
 
 /**
- * The exports of an instance of the variant that {@link makeOnDemand} creates, with the interface of the original
+ * The exports of an instance of the variant that {@link makeFewExports} creates, with the interface of the original
  * module. Items other than functions and memories are missing.
  *
  * @param exports - Those of the instance.
  * @param items - The exports of the original module.
  * @returns the exports unchanged for any other module.
  */
-export function exportsOnDemand(
+export function exportAccessor(
   exports: WebAssembly.Exports,
   items: readonly ExportedItem[],
 ): WebAssembly.Exports {

@@ -13,7 +13,7 @@ import type { EditStore } from './state-folder.ts'
  * @param read - Returns the configuration, also for a reload.
  * @param sourceOptions - See `ConfigurationSource`. Default: who has read it has verified the plug-ins.
  */
-export function givenConfiguration(
+export function receivedConfiguration(
   read: () => Configuration,
   sourceOptions: (load: CheckedLoadOptions) => SourceOptions = () => ({}),
 ): ConfigurationSource {
@@ -33,7 +33,7 @@ export function givenConfiguration(
  * @param module - Fetches the bytes of a module by its digest.
  * @param write - Called before a change goes live. Default: who has read the state has stored it.
  */
-export function givenEdits(
+export function receivedEdits(
   edits: Edits,
   module: (digest: string) => Promise<Uint8Array>,
   write: EditStore['write'] = async () => undefined,

@@ -1,5 +1,5 @@
 /** Bytes in several pieces, as they arrived: they are copied to where they are needed without being joined first. */
-export class Pieces {
+export class ChunkedBytes {
   readonly list: readonly Uint8Array[]
   /** Total length in bytes. */
   readonly length: number
@@ -11,11 +11,11 @@ export class Pieces {
 }
 
 /** Bytes that are only measured and copied. */
-export type CopiedBytes = Uint8Array | Pieces
+export type ByteSource = Uint8Array | ChunkedBytes
 
 /** @param at - An offset in the target, which must have room for all bytes. */
-export function copyBytes(bytes: CopiedBytes, target: Uint8Array, at = 0): void {
-  if (!(bytes instanceof Pieces)) {
+export function copyBytes(bytes: ByteSource, target: Uint8Array, at = 0): void {
+  if (!(bytes instanceof ChunkedBytes)) {
     target.set(bytes, at)
     return
   }
@@ -27,8 +27,8 @@ export function copyBytes(bytes: CopiedBytes, target: Uint8Array, at = 0): void 
 }
 
 /** Bytes in one piece: a copy, if they were in several. */
-export function joinBytes(bytes: CopiedBytes): Uint8Array {
-  if (!(bytes instanceof Pieces)) return bytes
+export function joinBytes(bytes: ByteSource): Uint8Array {
+  if (!(bytes instanceof ChunkedBytes)) return bytes
   const joined = Buffer.allocUnsafe(bytes.length)
   copyBytes(bytes, joined)
   return joined
@@ -38,7 +38,7 @@ export function joinBytes(bytes: CopiedBytes): Uint8Array {
  * Collects pieces in the order in which they arrive, and joins small ones: a piece takes some hundred bytes besides its
  * own, and the sender chooses how many there are.
  */
-export class PieceList {
+export class ChunkList {
   readonly list: Uint8Array[] = []
   /** Memory of the last piece that was joined. */
   #joined: Uint8Array | undefined
@@ -52,7 +52,7 @@ export class PieceList {
 
   /** All bytes, in a buffer of their own. */
   join(): Uint8Array<ArrayBuffer> {
-    const pieces = new Pieces(this.list)
+    const pieces = new ChunkedBytes(this.list)
     const joined = new Uint8Array(pieces.length)
     copyBytes(pieces, joined)
     return joined

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { ChangeRefusedError, InternalError, ProcessesFailingError } from '../../errors/errors.ts'
 import { errorFields, hasOwnCode } from '../../errors/failure.ts'
-import { backoffMs } from '../../platform/async-work.ts'
+import { backoffMs } from '../../platform/event-loop.ts'
 import type { PreparedRoutes } from '../replica.ts'
 import type { Clock } from './clock.ts'
 import { renderEnd, type ServingProcess } from './serving-process.ts'
@@ -47,7 +47,7 @@ export interface ProcessInfo {
 }
 
 /** What the slots share. */
-export interface SlotOwner {
+export interface SupervisorOwner {
   readonly log: FastifyBaseLogger
   readonly clock: Clock
   /** Aborted at the end: nothing is replaced any more. */
@@ -82,9 +82,9 @@ export class StartFailures {
 }
 
 /** Keeps one serving process running. */
-export class ProcessSlot {
+export class ProcessSupervisor {
   readonly number: number
-  readonly #owner: SlotOwner
+  readonly #owner: SupervisorOwner
   #starting: ServingProcess | undefined
   #serving: ServingProcess | undefined
   #startedAt = 0
@@ -93,7 +93,7 @@ export class ProcessSlot {
   #lastEnd: string | undefined
   #problem: string | undefined
 
-  constructor(number: number, owner: SlotOwner) {
+  constructor(number: number, owner: SupervisorOwner) {
     this.number = number
     this.#owner = owner
   }
@@ -153,7 +153,7 @@ export class ProcessSlot {
     }
   }
 
-  /** Replaces the process without losing a request. @throws as {@link ProcessSlot.start}. */
+  /** Replaces the process without losing a request. @throws as {@link ProcessSupervisor.start}. */
   async swap(reason: string): Promise<void> {
     if (this.#owner.ending.aborted) throw new ChangeRefusedError('the server is shutting down')
     const old = this.#serving

@@ -1,11 +1,11 @@
-import { RENEWABLE_EXPORT } from '../module/renewable.ts'
-import type { RenewableModule } from '../plugin/load-module.ts'
+import { RESET_EXPORT } from '../module/resettable.ts'
+import type { ResettableModule } from '../plugin/load-module.ts'
 
 /**
  * Restores the initial state of an instance. Undoing the changes of its calls costs a fraction of a new instance and
- * creates no garbage. The possible changes are known, because the module exports all its state (`module/renewable.ts`).
+ * creates no garbage. The possible changes are known, because the module exports all its state (`module/resettable.ts`).
  */
-export interface Renewal {
+export interface InstanceReset {
   /** Whether the guest has to be started again after {@link renew}. */
   readonly needsStart: boolean
   /** The caller reports that the guest was started. */
@@ -30,15 +30,15 @@ export interface InitialStates {
  * @returns undefined if its module's start function called the host, because only a new instance runs it again, or if its
  * memory is too large to keep.
  */
-export function openRenewal(
-  module: RenewableModule,
+export function openInstanceReset(
+  module: ResettableModule,
   exports: WebAssembly.Exports,
   watch: HostWatch,
   origins: InitialStates = {},
-): Renewal | undefined {
+): InstanceReset | undefined {
   const memory = exportedMemory(exports)
   if (watch.wasCalled || (memory && memory.buffer.byteLength > MAX_KEPT_BYTES)) return undefined
-  return new InstanceRenewal(module, exports, watch, origins)
+  return new StateReset(module, exports, watch, origins)
 }
 
 /** The state of an instance before its first call. */
@@ -56,7 +56,7 @@ interface MemorySegment {
   readonly bytes: Uint8Array
 }
 
-class InstanceRenewal implements Renewal {
+class StateReset implements InstanceReset {
   /** Unset if that called no host function: then a repeated start would have the same result. */
   needsStart = true
   readonly #watch: HostWatch
@@ -71,7 +71,7 @@ class InstanceRenewal implements Renewal {
   #worth: MemoryReusePolicy
 
   constructor(
-    module: RenewableModule,
+    module: ResettableModule,
     exports: WebAssembly.Exports,
     watch: HostWatch,
     origins: InitialStates,
@@ -80,9 +80,9 @@ class InstanceRenewal implements Renewal {
     this.#origins = origins
     this.#untrackedFrom = module.untrackedFrom
     this.#memory = exportedMemory(exports)
-    const names = Array.from({ length: module.globals }, (_, index) => RENEWABLE_EXPORT.global(index))
+    const names = Array.from({ length: module.globals }, (_, index) => RESET_EXPORT.global(index))
     this.#globals = names.map((name) => exports[name]).filter(isGlobal)
-    const lowest = exports[RENEWABLE_EXPORT.lowest]
+    const lowest = exports[RESET_EXPORT.lowest]
     this.#lowest = isGlobal(lowest) ? lowest : undefined
     this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
     origins.linked ??= this.#look()
@@ -140,7 +140,7 @@ class InstanceRenewal implements Renewal {
 }
 
 function exportedMemory(exports: WebAssembly.Exports): WebAssembly.Memory | undefined {
-  const memory = exports[RENEWABLE_EXPORT.memory]
+  const memory = exports[RESET_EXPORT.memory]
   return memory instanceof WebAssembly.Memory ? memory : undefined
 }
 

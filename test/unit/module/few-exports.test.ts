@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { FunctionUnknownError, GuestError } from '../../../src/errors/errors.ts'
+import { exportAccessor, makeFewExports, shortened } from '../../../src/module/few-exports.ts'
 import { alreadyCapped } from '../../../src/module/memory-cap.ts'
 import { readModule } from '../../../src/module/module.ts'
-import { exportsOnDemand, makeOnDemand, shortened } from '../../../src/module/on-demand.ts'
 import { loadModule } from '../../../src/plugin/load-module.ts'
 import { loadInThread } from '../../../src/plugin/load-threads.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
@@ -22,10 +22,10 @@ const read = (bytes: Uint8Array) => alreadyCapped(readModule(bytes, {}, 'test'))
 const moduleExports = (bytes: Uint8Array) => read(bytes).view.exports
 
 function open(bytes: Uint8Array, imports?: WebAssembly.Imports) {
-  const form = makeOnDemand(read(bytes))
+  const form = makeFewExports(read(bytes))
   if (!form) throw new Error('there is no other form')
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(form as BufferSource), imports)
-  return { own: Object.keys(exports), exports: exportsOnDemand(exports, moduleExports(bytes)) }
+  return { own: Object.keys(exports), exports: exportAccessor(exports, moduleExports(bytes)) }
 }
 
 const call = (value: unknown) => (typeof value === 'function' ? value() : undefined)
@@ -39,8 +39,8 @@ test.each([33, 256, 257, 1_000])('of %d functions an instance exports none, and 
 })
 
 test('a module with few exports has no other form', () => {
-  expect(makeOnDemand(read(guestBytes(`(module ${functions(32)})`)))).toBeUndefined()
-  expect(makeOnDemand(read(guestBytes('echo')))).toBeUndefined()
+  expect(makeFewExports(read(guestBytes(`(module ${functions(32)})`)))).toBeUndefined()
+  expect(makeFewExports(read(guestBytes('echo')))).toBeUndefined()
 })
 
 test('functions that are imported, in a table, or exported by several names are given too', () => {
@@ -77,28 +77,28 @@ test('whatever a module exports, and by however many names, an instance has few 
 test('the form that can be put back has few exports too, and its functions', async () => {
   const text = `(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 0))
     ${functions(300)} (func (export "up") (result i32) (global.set $g (i32.add (global.get $g) (i32.const 1))) (global.get $g)))`
-  const job = { name: 'test', memoryMax: 10, needsModule: true, renewable: 'yes' } as const
-  const { renewable } = await loadModule(guestBytes(text), job)
-  expect(renewable).toBeDefined()
-  if (renewable) expect(WebAssembly.Module.exports(renewable.module).length).toBeLessThan(10)
+  const job = { name: 'test', memoryMax: 10, needsModule: true, resettable: 'yes' } as const
+  const { resettable } = await loadModule(guestBytes(text), job)
+  expect(resettable).toBeDefined()
+  if (resettable) expect(WebAssembly.Module.exports(resettable.module).length).toBeLessThan(10)
 })
 
 test('what a thread is sent of many exports is little, and enough to call', async () => {
   const bytes = guestBytes(`(module (memory (export "memory") 1) ${functions(1_000)})`)
   const { exports } = new WebAssembly.Instance(
-    new WebAssembly.Module(makeOnDemand(read(bytes)) as BufferSource),
+    new WebAssembly.Module(makeFewExports(read(bytes)) as BufferSource),
   )
   const items = shortened(moduleExports(bytes), ['f999', '_initialize'])
   expect(items).toEqual([
     { name: 'memory', kind: 'memory' },
     { name: 'f999', kind: 'function', place: 999 },
   ])
-  expect(call(exportsOnDemand(exports, items).f999)).toBe(999)
+  expect(call(exportAccessor(exports, items).f999)).toBe(999)
 })
 
 test('a module of many exports is told of by a thread as it is', async () => {
   const bytes = guestBytes(`(module ${functions(1_000)})`)
-  const job = { name: 'test', memoryMax: 10, needsModule: true, renewable: 'no' } as const
+  const job = { name: 'test', memoryMax: 10, needsModule: true, resettable: 'no' } as const
   const [here, there] = await Promise.all([loadModule(bytes, job), loadInThread(bytes, job)])
   expect(there.facts).toEqual(here.facts)
   expect(there.facts.functions.length).toBe(1_000)
@@ -108,7 +108,7 @@ test('an instance of a plug-in with many functions runs its initialiser, and wha
   const text = `(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 9)) ${functions(300)}
     (func (export "_initialize") (global.set $g (i32.const 0))) (func (export "last") (result i32) (global.get $g)))`
   const bytes = guestBytes(text)
-  expect((await loadPlugin(bytes)).onDemand).toBeInstanceOf(WebAssembly.Module)
+  expect((await loadPlugin(bytes)).fewExports).toBeInstanceOf(WebAssembly.Module)
   const instance = await openInstance(kernel, bytes)
   const callIt = (name: string) => instance.call(name, Buffer.of(), { log: keepLog() })
   expect(callIt('last')).toHaveLength(0)

@@ -12,7 +12,7 @@ import type {
   LoadedModule,
   ModuleForms,
   ModuleJob,
-  RenewableForm,
+  ResettableForm,
 } from './load-module.ts'
 import { type PackedFacts, packFacts, unpackFacts } from './module-facts.ts'
 import { markUsed, sealedBytes } from './source/content-cache.ts'
@@ -36,7 +36,7 @@ const FOLDERS = 16
 const MAX_FOLDER_BYTES = 33_554_432
 
 /** What is kept of a module. */
-interface KeptModule extends Pick<LoadedModule, 'merge' | 'needsProcess' | 'isRenewableKnown'> {
+interface KeptModule extends Pick<LoadedModule, 'merge' | 'needsProcess' | 'isResettableKnown'> {
   readonly facts: PackedFacts
   readonly checked: CheckedForms
 }
@@ -48,11 +48,11 @@ interface KeptModule extends Pick<LoadedModule, 'merge' | 'needsProcess' | 'isRe
  * @param digest - SHA-256 of the module's bytes, in hex.
  * @returns undefined if it is not worthwhile.
  */
-export function keptFile(
+export function cachedModuleFile(
   folder: string,
   digest: string,
   bytes: number,
-  { name: _name, ...job }: Omit<ModuleJob, 'needsModule' | 'keptIn'>,
+  { name: _name, ...job }: Omit<ModuleJob, 'needsModule' | 'moduleCacheOf'>,
 ): string | undefined {
   if (bytes < LEAST_BYTES || BUILD === undefined) return undefined
   const key = sha256(JSON.stringify([BUILD, process.version, process.arch, digest, job]))
@@ -77,7 +77,7 @@ function buildOf(file: string): string | undefined {
  * checked.
  * @throws the errors of `admit`.
  */
-export async function loadKept(
+export async function loadCachedModule(
   file: string,
   isServing: boolean,
   admit: Admit = () => undefined,
@@ -93,8 +93,8 @@ export async function loadKept(
       ...rest,
       facts: await unpackFacts(facts),
       module: await compile(forms.module),
-      onDemand: forms.onDemand && (await compile(forms.onDemand)),
-      renewable: forms.renewable && (await compileRenewable(forms.renewable)),
+      fewExports: forms.fewExports && (await compile(forms.fewExports)),
+      resettable: forms.resettable && (await compileResettable(forms.resettable)),
     }
   } catch {
     return undefined
@@ -113,21 +113,21 @@ function compile(bytes: Uint8Array): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
 }
 
-async function compileRenewable({ bytes, ...rest }: RenewableForm): Promise<LoadedModule['renewable']> {
+async function compileResettable({ bytes, ...rest }: ResettableForm): Promise<LoadedModule['resettable']> {
   return { module: await compile(bytes), ...rest }
 }
 
 /**
  * Keeps a module that was compiled. Does nothing if that is not possible: the next start then takes longer.
  *
- * @param file - See {@link keptFile}.
+ * @param file - See {@link cachedModuleFile}.
  */
-export async function keepModule(
+export async function cacheModule(
   file: string,
-  { facts, checked, merge, needsProcess, isRenewableKnown }: LoadedModule,
+  { facts, checked, merge, needsProcess, isResettableKnown }: LoadedModule,
 ): Promise<void> {
   if (!checked || sizeOf(checked.forms) > MAX_BYTES || problemWithPath(file) !== undefined) return
-  const kept: KeptModule = { facts: packFacts(facts), checked, merge, needsProcess, isRenewableKnown }
+  const kept: KeptModule = { facts: packFacts(facts), checked, merge, needsProcess, isResettableKnown }
   const body = serialize(kept)
   const temporary = `${file}.${randomUUID()}.tmp`
   try {
@@ -141,8 +141,8 @@ export async function keepModule(
   }
 }
 
-function sizeOf({ module, onDemand, renewable }: ModuleForms): number {
-  return module.length + (onDemand?.length ?? 0) + (renewable?.bytes.length ?? 0)
+function sizeOf({ module, fewExports, resettable }: ModuleForms): number {
+  return module.length + (fewExports?.length ?? 0) + (resettable?.bytes.length ?? 0)
 }
 
 /** Removes the files of a folder that were not used for the longest time, as far as there are too many bytes. */

@@ -1,34 +1,34 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 import { leb } from './bytes.ts'
 import { countPages, type Rewriter, rewriteCode, trackLowest } from './code-rewriter.ts'
+import { makeFewExports } from './few-exports.ts'
 import { CODE, constant, MARK } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
 import type { CappedModule } from './memory-cap.ts'
 import type { Merge } from './merge.ts'
 import { countImported, type ItemKind, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderExport, withContents } from './module-writer.ts'
-import { makeOnDemand } from './on-demand.ts'
 import { I32, type ValueType } from './types.ts'
 
 /** A module that exports all its mutable state, so that a host can restore it. */
-export interface Renewable {
+export interface Resettable {
   readonly bytes: Uint8Array
   /** The variant whose instances have few exports; undefined if that is the same module. */
-  readonly onDemand: Uint8Array | undefined
-  /** Number of its mutable globals, exported under the names in {@link RENEWABLE_EXPORT}. */
+  readonly fewExports: Uint8Array | undefined
+  /** Number of its mutable globals, exported under the names in {@link RESET_EXPORT}. */
   readonly globals: number
   /** Writes from this address on are not tracked; 0: no writes are tracked. */
   readonly untrackedFrom: number
 }
 
-const RENEWAL_PREFIX = 'wasm-serve:'
+const RESET_PREFIX = 'wasm-serve:'
 
-/** Names of the additional exports of a renewable module. */
-export const RENEWABLE_EXPORT = {
-  memory: `${RENEWAL_PREFIX}memory`,
+/** Names of the additional exports of a resettable module. */
+export const RESET_EXPORT = {
+  memory: `${RESET_PREFIX}memory`,
   /** The lowest written address; addresses from `untrackedFrom` on are not tracked. */
-  lowest: `${RENEWAL_PREFIX}lowest`,
-  global: (index: number) => `${RENEWAL_PREFIX}global ${index}`,
+  lowest: `${RESET_PREFIX}lowest`,
+  global: (index: number) => `${RESET_PREFIX}global ${index}`,
 } as const
 
 /**
@@ -42,7 +42,7 @@ export const RENEWABLE_EXPORT = {
  * (tables, dropped data, references, vectors in globals), if it exports reserved names, or if the rewritten module
  * would exceed its limits. V8 may nevertheless reject the result.
  */
-export function makeRenewable(module: CappedModule, tracks = true, merge?: Merge): Renewable | undefined {
+export function makeResettable(module: CappedModule, tracks = true, merge?: Merge): Resettable | undefined {
   try {
     return makeForm(module, tracks, merge)
   } catch (error) {
@@ -51,12 +51,12 @@ export function makeRenewable(module: CappedModule, tracks = true, merge?: Merge
   }
 }
 
-function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefined): Renewable | undefined {
+function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefined): Resettable | undefined {
   const { view } = module
   const { contents } = merge ?? module
   const { bodies } = view
   const memory = onlyMemory(module)
-  if (!bodies || !memory || !isRenewable(view)) return undefined
+  if (!bodies || !memory || !isResettable(view)) return undefined
   const marks = bodies.marks.reduce((all, each) => all | each, 0)
   if (marks & (MARK.lasting | MARK.collected)) return undefined
   const untrackedFrom = tracks && Number.isFinite(view.lowestData) ? view.lowestData : 0
@@ -72,11 +72,9 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
   const counter = new FigureCounter(view.limits, view.name, view.figures)
   const added = [memory.initial, 0, ...(isTracked ? [untrackedFrom] : [])].map(mutableNumber)
   const exported = [
-    ...(memory.exists ? [countedExport(RENEWABLE_EXPORT.memory, 'memory', 0, counter)] : []),
-    ...changing.map((index, place) =>
-      countedExport(RENEWABLE_EXPORT.global(place), 'global', index, counter),
-    ),
-    ...(isTracked ? [countedExport(RENEWABLE_EXPORT.lowest, 'global', lowest, counter)] : []),
+    ...(memory.exists ? [countedExport(RESET_EXPORT.memory, 'memory', 0, counter)] : []),
+    ...changing.map((index, place) => countedExport(RESET_EXPORT.global(place), 'global', index, counter)),
+    ...(isTracked ? [countedExport(RESET_EXPORT.lowest, 'global', lowest, counter)] : []),
   ]
   counter.count('globals', added.length, 'the module')
   for (const { length } of added) {
@@ -98,8 +96,8 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
   }
   const bytes = withContents(view, form)
   counter.found('moduleBytes', bytes.length, 'the module')
-  const onDemand = makeOnDemand({ view, contents: form }, exported)
-  return { bytes, onDemand, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
+  const fewExports = makeFewExports({ view, contents: form }, exported)
+  return { bytes, fewExports, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
 }
 
 /** Minimum number of bytes below the data. Wiping fewer costs less than 10 us. */
@@ -124,11 +122,11 @@ function onlyMemory({ view, memories }: CappedModule): OnlyMemory | undefined {
 }
 
 /** Whether its globals are readable and writable by JavaScript, and reserved names are free. */
-function isRenewable({ types, globals, exports }: ModuleView): boolean {
+function isResettable({ types, globals, exports }: ModuleView): boolean {
   return (
     types.functions.every((type) => type && [...type.params, ...type.results].every(isNumeric)) &&
     globals.every(({ type }) => isNumeric(type) && type.name !== 'v128') &&
-    !exports.some(({ name }) => name.startsWith(RENEWAL_PREFIX))
+    !exports.some(({ name }) => name.startsWith(RESET_PREFIX))
   )
 }
 
