@@ -126,7 +126,7 @@ class AllMethods implements Methods {
     const { revision, caller, grant } = exchange
     const { isModern } = revision
     const begun = performance.now()
-    const result = await this.#askedOr(() => this.#resultOf(request, exchange))
+    const result = await this.#resultOrQuestion(request, exchange)
     if (!result) {
       const message = `Method not found: ${request.method}`
       throw new RpcError(RPC_CODES.methodNotFound, message, isModern ? 404 : 200)
@@ -137,9 +137,9 @@ class AllMethods implements Methods {
   }
 
   /** The result, or the question of a guest to the client. */
-  async #askedOr<Result>(run: () => Result): Promise<Awaited<Result> | Members> {
+  async #resultOrQuestion(request: Request, exchange: Exchange): Promise<Members | ToolResult | undefined> {
     try {
-      return await run()
+      return await this.#resultOf(request, exchange)
     } catch (error) {
       if (error instanceof InputRequired) return error.result
       throw error

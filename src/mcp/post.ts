@@ -135,8 +135,12 @@ async function answerRequest(message: Request, post: Post, isBatched: boolean): 
       throw invalidBatch(`a batch cannot have the request ${message.method} of this revision`)
     const exchange = new PostExchange(message, revision, post, !isBatched)
     const forget = running.add(nameOf(message.id, post), exchange)
-    const result = await methods.answer(message, exchange).finally(forget)
-    return exchange.isCancelled ? undefined : resultMessage(message.id, result)
+    try {
+      const result = await methods.answer(message, exchange)
+      return exchange.isCancelled ? undefined : resultMessage(message.id, result)
+    } finally {
+      forget()
+    }
   } catch (error) {
     const failure = rpcErrorOf(error, request)
     audit?.refused({ message, client: grant.client, request }, failure)

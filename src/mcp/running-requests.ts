@@ -20,7 +20,7 @@ export interface RequestName {
  * ids: without a session, a request is only cancelled if no other one has its name.
  */
 export class RunningRequests {
-  readonly #byName = new Map<string, Set<Cancellable>>()
+  readonly #byKey = new Map<string, Cancellable[]>()
   readonly #relay: Pick<AgentRelay, 'cancel'> | undefined
 
   /** @param relay - Other processes, which may run the request. Default: there are none. */
@@ -31,12 +31,16 @@ export class RunningRequests {
   /** @returns must be called when the request is answered. */
   add(name: RequestName, request: Cancellable): () => void {
     const key = keyOf(name)
-    const named = this.#byName.get(key) ?? new Set()
-    this.#byName.set(key, named.add(request))
-    return () => {
-      named.delete(request)
-      if (named.size === 0) this.#byName.delete(key)
-    }
+    const named = this.#byKey.get(key)
+    if (named) named.push(request)
+    else this.#byKey.set(key, [request])
+    return () => this.#remove(key, request)
+  }
+
+  #remove(key: string, request: Cancellable): void {
+    const others = this.#byKey.get(key)?.filter((each) => each !== request) ?? []
+    if (others.length === 0) this.#byKey.delete(key)
+    else this.#byKey.set(key, others)
   }
 
   cancel(name: RequestName): void {
@@ -47,16 +51,18 @@ export class RunningRequests {
 
   /** The number of requests in this process with a key. */
   count(key: string): number {
-    return this.#byName.get(key)?.size ?? 0
+    return this.#byKey.get(key)?.length ?? 0
   }
 
   /** Cancels the request with a key in this process, if it is the only one. */
   cancelHere(key: string): void {
-    const [request, ...others] = this.#byName.get(key) ?? []
+    const [request, ...others] = this.#byKey.get(key) ?? []
     if (others.length === 0) request?.cancel()
   }
 }
 
-function keyOf({ client, session, id }: RequestName): string {
-  return JSON.stringify([client.kind, client.id, session, id])
+/** Of other names it is another text. `JSON.stringify` would take longer. */
+function keyOf({ client, session = '', id }: RequestName): string {
+  const kind = typeof id === 'number' ? '#' : '"'
+  return `${client.kind} ${client.id.length} ${session.length} ${client.id}${session}${kind}${id}`
 }
