@@ -1,4 +1,4 @@
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { ToolConflictError } from '../errors/errors.ts'
 import { MCP_DEFAULTS } from '../options/mcp-defaults.ts'
 import type { CheckedWasmServeOptions } from '../options/options.ts'
@@ -90,7 +90,7 @@ export async function addMcp(
   const { access: rules, rateLimit, resource, authorizationServers, audit: auditLevel = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
   const access = openAccess(rules, apiKeys)
-  const opened = await Promise.all(described.map((route) => openRouteTool(route, notes, app.log)))
+  const opened = await Promise.all(described.map((route) => openRouteTool(route, notes)))
   const rates = rateLimit && new ClientRates(rateLimit, counter)
   const states = new RequestStates(options.stateSecret ?? stateSecret)
   const audit = openAudit({ level: auditLevel, redact })
@@ -122,29 +122,37 @@ export async function addMcp(
   })
   app.addHook('onClose', async () => stop?.())
   const versionOf = ({ plugin, options: { url, tool } }: CallableRoute) => [url, plugin.digest, tool]
-  const reviewed = guests.map(({ route, guest }) => ({ guest, version: JSON.stringify(versionOf(route)) }))
+  const isEager = ({ route }: { route: CallableRoute }) => route.plugin.compile === undefined
+  const reviewed = guests
+    .filter(isEager) // others are loaded by their first calls
+    .map(({ route, guest }) => ({ guest, version: JSON.stringify(versionOf(route)) }))
+  const problems = opened.flatMap(({ problem }) => problem ?? [])
   return {
     versions: methods.versions(JSON.stringify([rules, guests.map(({ route }) => versionOf(route))])),
-    review: () => reviewTools(tools, reviewed, notes, app.log),
+    review: () => reviewTools({ tools, guests: reviewed, problems }, notes, app.log),
   }
 }
 
-/** @returns the tool, or the guest that describes it. */
-async function openRouteTool(
-  route: CallableRoute,
-  notes: ToolNotes,
-  log: FastifyBaseLogger,
-): Promise<{ route: CallableRoute; tool?: Tool; guest?: GuestServer }> {
+/** A route as a tool: the tool, or the guest that describes it. */
+interface RouteTool {
+  readonly route: CallableRoute
+  readonly tool?: Tool
+  readonly guest?: GuestServer
+  /** Why its XTP schema cannot be used. undefined: it can be, or there is none. */
+  readonly problem: string | undefined
+}
+
+async function openRouteTool(route: CallableRoute, notes: ToolNotes): Promise<RouteTool> {
   const { source, xtpSchema, options, served, plugin } = route
-  const refuse = (problem: string) => {
-    const message = `The XTP schema of the plug-in ${plugin.name} does not describe the tool ${served.function}: ${problem}`
-    notes.warn(log, { plugin: plugin.name, function: served.function }, message)
+  let problem: string | undefined
+  const refuse = (reason: string) => {
+    problem = `The XTP schema of the plug-in ${plugin.name} does not describe the tool ${served.function}: ${reason}`
   }
   const hasSchema = source !== undefined && options.contract !== 'http' // there it would describe whole requests
   const xtp = hasSchema ? await readXtpSchema(source, xtpSchema, refuse) : undefined
   const isKnown = xtp?.exports.has(served.function) === true
-  if (!isKnown && describesItself(route)) return { route, guest: openSelfDescribed(route, notes) }
+  if (!isKnown && describesItself(route)) return { route, guest: openSelfDescribed(route, notes), problem }
   if (xtp && !isKnown) refuse('it has no such export')
   const described = { options, functionName: served.function, pluginName: plugin.name }
-  return { route, tool: openTool(route, describeTool(described, xtp)) }
+  return { route, tool: openTool(route, describeTool(described, xtp)), problem }
 }

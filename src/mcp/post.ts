@@ -191,7 +191,7 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
     this.request = request
     this.grant = post.grant
     const { isModern } = revision
-    const session = isModern ? undefined : sessionOf(request.headers)
+    const session = isModern || !mayNotify ? undefined : sessionOf(request.headers)
     this.hasSession = session !== undefined
     this.wantsLevel = levelsFrom(isModern ? this.meta[META.logLevel] : session?.logLevel)
     const capabilities = isModern ? capabilitiesIn(this.meta) : session?.capabilities

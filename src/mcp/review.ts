@@ -1,5 +1,4 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { GuestServer } from './guest-server.ts'
 import type { Tool } from './tool.ts'
 import type { ToolNotes } from './tool-notes.ts'
@@ -7,26 +6,31 @@ import type { ToolNotes } from './tool-notes.ts'
 /** Names that a warning lists. */
 const MAX_NAMES = 10
 
-/** A plug-in that describes its tools itself. */
-interface ReviewedGuest {
-  readonly guest: GuestServer
-  /** Identifies the plug-in and its options. */
-  readonly version: string
+/** What is reviewed. */
+interface Reviewed {
+  /** Tools of routes. */
+  readonly tools: readonly Tool[]
+  /** Plug-ins that describe their tools themselves. */
+  readonly guests: readonly {
+    readonly guest: GuestServer
+    /** Identifies the plug-in and its options. */
+    readonly version: string
+  }[]
+  /** Descriptions that are known to be of no use. */
+  readonly problems: readonly string[]
 }
 
 /**
  * Looks for tools that models cannot use well, and for descriptions that cannot be used, and warns of them. Plug-ins that describe their
  * tools themselves are asked once, as a client would ask them.
- *
- * @param tools - Those of routes.
  */
 export async function reviewTools(
-  tools: readonly Tool[],
-  guests: readonly ReviewedGuest[],
+  { tools, guests, problems }: Reviewed,
   notes: ToolNotes,
   log: FastifyBaseLogger,
 ): Promise<void> {
-  const asked = guests.slice(0, MAX_EAGER_PLUGINS).filter(({ version }) => notes.isNew(version))
+  for (const problem of problems) notes.warn(log, {}, problem)
+  const asked = guests.filter(({ version }) => notes.isNew(version))
   const lists = await Promise.all(asked.map(({ guest }) => guest.review(log)))
   const names = [...tools, ...lists.flat()].filter(({ isDescribed }) => !isDescribed).map(({ name }) => name)
   if (names.length === 0) return

@@ -132,7 +132,11 @@ export async function createApp(
           notes: streams.notes,
         })
         changes.begin(versions)
-        lives.set(app, { begin: () => changes.replace(versions), end: () => changes.close(), review })
+        lives.set(app, {
+          begin: () => changes.replace(versions),
+          end: () => changes.close(),
+          review: streams.isReviewed ? async () => undefined : review,
+        })
       }
     })
     await app.ready()
@@ -204,6 +208,8 @@ export interface KeptStreams {
   changes?: ListChanges
   running?: RunningRequests
   notes?: ToolNotes
+  /** Whether another process looks for problems. */
+  readonly isReviewed?: boolean
   /** The other processes of the server, if there are any. */
   readonly relay?: AgentRelay | undefined
   /** Shared by the processes of a server. */

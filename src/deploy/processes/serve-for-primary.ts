@@ -140,7 +140,7 @@ async function openServing(
     cancel: (key) => void link.ask('cancelRequest', key).catch(gone),
     announce: (change) => void link.ask('announce', change).catch(gone),
   }
-  const streams: KeptStreams = { stateSecret, relay }
+  const streams: KeptStreams = { stateSecret, relay, isReviewed: number !== 1 }
   const replica = await openLocalReplica(first, {
     ...{ log, meters, counter, readTls, storeMayBeAway, streams, start, revision: state.revision },
     adapt: shareWorkers(count),

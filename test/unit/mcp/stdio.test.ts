@@ -322,3 +322,20 @@ test('a client of 2025 waits for resources, and learns that a question at a URL 
   subscribe(5, 'resources/subscribe', { uri: 7 })
   expect(await next()).toMatchObject({ id: 5, error: { code: -32_602 } })
 })
+
+test('a tool of a batch cannot ask, because its answer is one array', async () => {
+  const plugin = guestBytes(
+    cannedGuest({ erase: [{ when: '', output: '{"message":"Sure?"}', ask: ['create_elicitation'] }] }),
+  )
+  const { send, next } = await bridge([{ url: '/erase', plugin, engine: 'inline' }])
+  const params = {
+    protocolVersion: '2025-03-26',
+    capabilities: ASKABLE,
+    clientInfo: { name: 'test', version: '1' },
+  }
+  send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  await next()
+  const erase = { name: 'erase', arguments: { input: 'x' } }
+  send([{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: erase }])
+  expect(await next()).toMatchObject([{ id: 1, result: { isError: true } }])
+})
