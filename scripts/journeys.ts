@@ -115,7 +115,7 @@ async function openPutWithProcesses(): Promise<Journey> {
         messages += text
       },
       readInput: async () => new Uint8Array(),
-      readPieces: () => Readable.from([]),
+      readChunks: () => Readable.from([]),
       readLines: () => Readable.from([]),
       signals: { holdReload: () => () => false, atExit: () => undefined, endWith: resolve },
     }

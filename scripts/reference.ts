@@ -307,7 +307,7 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
     writeBytes: () => undefined,
     writeError: write,
     sendBytes: async () => true,
-    readPieces: () => Readable.from([]),
+    readChunks: () => Readable.from([]),
     readInput: async () => new Uint8Array(),
     readLines: () => Readable.from([]),
     program: [process.execPath],

@@ -23,8 +23,8 @@ export function requireToken(token: string): onRequestHookHandler {
   const known = tokenDigest(token)
   return ({ headers: { authorization = '' }, routeOptions }, reply, done) => {
     if (routeOptions.config?.needsNoToken) return done()
-    const [, given = ''] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
-    if (timingSafeEqual(known, tokenDigest(given))) return done()
+    const [, sent = ''] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
+    if (timingSafeEqual(known, tokenDigest(sent))) return done()
     reply.header('www-authenticate', 'Bearer')
     done(new AdminTokenRefusedError())
   }

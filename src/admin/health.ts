@@ -20,7 +20,7 @@ export function addHealth(app: FastifyInstance, { served }: Pick<ProbeContext, '
   })
 
   app.get('/readyz', { config }, (_request, reply) => {
-    const reasons = whyNotReady(served)
+    const reasons = unreadyReasons(served)
     const processes = served.processes?.list.map(({ number, state, silentMs, problem }) => {
       return { number, state, silentMs: state === 'silent' ? silentMs : undefined, problem }
     })
@@ -40,7 +40,7 @@ function fleetOf({ fleet }: ServerView): object | undefined {
 const MAX_REASONS = 100
 
 /** The reasons that the server should get no requests now, as text. Empty: it is ready. */
-export function whyNotReady({ state, routes, processes }: ServerView): string[] {
+export function unreadyReasons({ state, routes, processes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is shutting down']
   const reasons = [watchdogTrouble() ?? [], descriptorTrouble() ?? []].flat()

@@ -139,8 +139,8 @@ interface OperatorAddress extends ListenAddress {
 /** Parses the option `admin` or `probes`, which was validated. A port alone means the loopback interface. */
 export function parseOperatorAddress(text: string): OperatorAddress {
   if (text.includes('/')) return { host: '', port: 0, socket: text, isLocal: true }
-  const [, given = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
-  const host = given.replace(/^\[|\]$/g, '')
+  const [, name = '127.0.0.1', port] = /^(?:(.+):)?(\d+)$/.exec(text) ?? []
+  const host = name.replace(/^\[|\]$/g, '')
   return { host, port: Number(port), isLocal: isLoopbackName(host) }
 }
 

@@ -9,7 +9,7 @@ import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Meters, MeterView } from '../observe/metrics.ts'
 import { loadPackage, packageVersion } from '../platform/packages.ts'
 import type { ProbeContext, ServerView } from './feature.ts'
-import { whyNotReady } from './health.ts'
+import { unreadyReasons } from './health.ts'
 
 /**
  * `/metrics` for Prometheus. It needs no token, because it contains no secrets. Values are read on each scrape. If
@@ -312,7 +312,7 @@ export const METRICS: readonly Metric[] = [
     name: 'wasm_serve_ready',
     help: '1 if /readyz reports ready, else 0',
     labels: [],
-    read: ({ served }) => [[{}, whyNotReady(served).length === 0 ? 1 : 0]],
+    read: ({ served }) => [[{}, unreadyReasons(served).length === 0 ? 1 : 0]],
   },
   {
     type: 'gauge',

@@ -41,14 +41,14 @@ const HELP = renderPage({
   more: 'Servers may run meanwhile. verify removes damaged files and then exits with 1.',
 })
 
-interface Work {
+interface CacheTask {
   readonly folder: string
   readonly files: readonly CacheFile[]
   readonly values: OwnValues<typeof CACHE_FLAGS>
   readonly host: Host
 }
 
-const ACTIONS: Readonly<Record<string, (work: Work) => Promise<void>>> = {
+const ACTIONS: Readonly<Record<string, (work: CacheTask) => Promise<void>>> = {
   list: listFiles,
   verify: verifyFiles,
   prune: pruneFiles,
@@ -82,7 +82,7 @@ export const cacheCommand: Command = {
   },
 }
 
-async function listFiles({ folder, files, values, host }: Work): Promise<void> {
+async function listFiles({ folder, files, values, host }: CacheTask): Promise<void> {
   if (values.json) return printJson(host, { folder, ...summaryOf(files), files: files.map(toJson) })
   host.out.write(
     `${printable(folder)}\n${renderTable([HEAD, ...rowsOf(files), totalOf(files)]).join('\n')}\n`,
@@ -134,7 +134,7 @@ function printJson(host: Host, result: object): void {
 /** Limit of names in a message; the others are counted. */
 const MAX_SHOWN = 20
 
-async function verifyFiles({ folder, files, values, host }: Work): Promise<void> {
+async function verifyFiles({ folder, files, values, host }: CacheTask): Promise<void> {
   const damaged = await verifyCache(files)
   if (values.json) printJson(host, { folder, ...summaryOf(files), damaged: damaged.map(toJson) })
   else host.out.write(`verified ${files.length} files in ${printable(folder)}\n`)
@@ -146,7 +146,7 @@ async function verifyFiles({ folder, files, values, host }: Work): Promise<void>
   )
 }
 
-async function pruneFiles({ folder, files, values, host }: Work): Promise<void> {
+async function pruneFiles({ folder, files, values, host }: CacheTask): Promise<void> {
   const { 'older-than': time, 'max-size': size, all } = values
   if (all && (time !== undefined || size !== undefined))
     throw new UsageError('--all: excludes --older-than and --max-size')

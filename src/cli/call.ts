@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../engine/engine.ts'
 import { WorkerLostError } from '../errors/errors.ts'
-import { connectStream } from '../guest/streams/operations.ts'
+import { connectStream } from '../guest/streams/stream-protocol.ts'
 import { openLog } from '../observe/log/log.ts'
 import type { Caller } from '../observe/observe.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
@@ -44,7 +44,7 @@ export const callCommand: Command = {
     const config = readGuestConfig(rest, host, 'call')
     const { source, route, server, load } = config
     const isPiped = values.stdin && values.input === undefined && values['input-file'] === undefined
-    const given = isPiped ? undefined : await readInput(values, host)
+    const piped = isPiped ? undefined : await readInput(values, host)
     const plugin = await compilePlugin(await readSource(source, load), load)
     chooseEngineOf(config, plugin)
     const log = openLog(server.logLevel, { terminal: host.logTerminal, lines: host.logLines })
@@ -57,14 +57,14 @@ export const callCommand: Command = {
       opened = openRoute(chosen, 'call', 0, log)
       const { instances } = opened
       await instances.ready
-      const input = given ?? (chosen.streams ? undefined : await host.readInput())
+      const input = piped ?? (chosen.streams ? undefined : await host.readInput())
       const write = values.timing ? host.writeError : () => undefined
       const times = values.loop ?? 1
       const all = performance.now()
       for (let number = 1; number <= times; number++) {
         const begun = performance.now()
         const output = chosen.streams
-          ? await callStreaming(instances, chosen.exportName, input ? [input] : host.readPieces(), host, log)
+          ? await callStreaming(instances, chosen.exportName, input ? [input] : host.readChunks(), host, log)
           : await callOnce(instances, chosen.exportName, input ?? NO_BYTES, { log })
         write(`call ${number}: ${since(begun)} ms\n`)
         host.writeBytes(output)

@@ -34,7 +34,7 @@ export interface Host {
   /** Reads standard input to its end. */
   readInput(): Promise<Uint8Array>
   /** Reads standard input piece by piece, as it arrives. */
-  readPieces(): AsyncIterable<Uint8Array>
+  readChunks(): AsyncIterable<Uint8Array>
   /** Reads standard input line by line, as it arrives. */
   readLines(): AsyncIterable<string>
   /** The terminal for a human-readable log; undefined if there is none. */

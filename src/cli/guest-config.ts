@@ -134,8 +134,8 @@ interface InputValues {
  */
 export async function readInput(values: InputValues, host: Host): Promise<Uint8Array> {
   const { input, 'input-file': path, stdin } = values
-  const given = [input !== undefined, path !== undefined, stdin].filter(Boolean)
-  if (given.length > 1)
+  const present = [input !== undefined, path !== undefined, stdin].filter(Boolean)
+  if (present.length > 1)
     throw new UsageError('the input is given twice: --input, --input-file and --stdin exclude each other')
   if (stdin) return host.readInput()
   if (path === undefined) return Buffer.from(input ?? '')

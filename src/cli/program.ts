@@ -20,7 +20,7 @@ const host: Host = {
   sendBytes: (bytes) => new Promise((resolve) => process.stdout.write(bytes, (error) => resolve(!error))),
   writeError: (text) => process.stderr.write(text),
   readInput: () => buffer(process.stdin),
-  readPieces: () => process.stdin,
+  readChunks: () => process.stdin,
   readLines: () => linesOf(process.stdin.setEncoding('utf8')),
   program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
   logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,

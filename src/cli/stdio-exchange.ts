@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AnswerProblem } from '../contract/http-answer.ts'
-import type { StreamExchange, StreamReply } from '../guest/streams/operations.ts'
+import type { StreamExchange, StreamReply } from '../guest/streams/stream-protocol.ts'
 import type { Caller } from '../observe/observe.ts'
 import { type AnswerHead, readAnswerHead, readTrailers } from '../route/streams/answer-head.ts'
 

@@ -69,7 +69,7 @@ export function setCommonHeaders(reply: FastifyReply): void {
 }
 
 /** Header lines as written by a guest, by name. */
-type GivenHeaders = ReadonlyMap<string, readonly string[]>
+type HeaderLines = ReadonlyMap<string, readonly string[]>
 
 /**
  * Parses the headers of an answer: an object of strings, or arrays of strings. Null counts as an empty array if
@@ -79,12 +79,12 @@ type GivenHeaders = ReadonlyMap<string, readonly string[]>
  * @param field - The name of the headers' field in the answer.
  * @throws {@link AnswerProblem} if they are anything else, or exceed a limit of {@link GUEST_LIMITS}.
  */
-export function readGivenHeaders<Value>(
+export function readHeaderLines<Value>(
   output: JsonOutput<Value>,
   given: Value | undefined,
   field: string,
   acceptsNull = false,
-): GivenHeaders {
+): HeaderLines {
   const { headerJsonBytes, headerLines, headerBytes, jsonDepth } = GUEST_LIMITS
   if (given !== undefined) {
     if (output.kindOf(given) !== 'object') throw new AnswerProblem(`${field} must be an object`)

@@ -3,7 +3,7 @@ import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
 import { ContractBrokenError } from '../errors/errors.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { headerProblem, isKnown, isRepeatable, readGivenHeaders } from './answer-headers.ts'
+import { headerProblem, isKnown, isRepeatable, readHeaderLines } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { AnswerProblem, type HttpAnswer, sendAnswer } from './http-answer.ts'
 import { prepareMachine } from './json-machine.ts'
@@ -136,9 +136,9 @@ function isField(name: string): name is Field {
   return (FIELDS as readonly string[]).includes(name)
 }
 
-function readAnswerHeaders<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
+function readAnswerHeaders<Value>(output: JsonOutput<Value>, value: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  for (const [name, texts] of readGivenHeaders(output, given, 'headers')) {
+  for (const [name, texts] of readHeaderLines(output, value, 'headers')) {
     const lowerName = name.toLowerCase()
     const all = headers.get(lowerName) ?? []
     for (const text of texts) {

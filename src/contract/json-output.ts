@@ -191,8 +191,8 @@ const KIND_OF_BYTE: ReadonlyMap<number, JsonKind> = new Map([
 ])
 
 /** Reads the status of an answer. @throws {@link AnswerProblem} naming the field. */
-export function readStatus<Value>(output: JsonOutput<Value>, given: Value, field: string): number {
-  const status = output.number(given)
+export function readStatus<Value>(output: JsonOutput<Value>, value: Value, field: string): number {
+  const status = output.number(value)
   if (Number.isInteger(status) && status >= 200 && status <= 599) return status
   throw new AnswerProblem(`${field} must be a whole number from 200 to 599`)
 }

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { SimplismBrokenError } from '../errors/errors.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
-import { headerProblem, isRepeatable, readGivenHeaders } from './answer-headers.ts'
+import { headerProblem, isRepeatable, readHeaderLines } from './answer-headers.ts'
 import type { Contract, ContractOptions } from './contract.ts'
 import { AnswerProblem, type HttpAnswer, sendAnswer } from './http-answer.ts'
 import { prepareMachine } from './json-machine.ts'
@@ -72,9 +72,9 @@ function presentFields<Value>(output: JsonOutput<Value>): ReadonlyMap<string, { 
   return new Map(present.map(([name, value]) => [name.toLowerCase(), { value }]))
 }
 
-function readHeaderField<Value>(output: JsonOutput<Value>, given: Value): Map<string, string[]> {
+function readHeaderField<Value>(output: JsonOutput<Value>, value: Value): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  for (const [name, texts] of readGivenHeaders(output, given, 'header', true)) {
+  for (const [name, texts] of readHeaderLines(output, value, 'header', true)) {
     const values = texts.flatMap((text) => goHeader(name, text) ?? [])
     const lowerName = name.toLowerCase()
     if (values.length > 0) headers.set(lowerName, isRepeatable(lowerName) ? values : values.slice(0, 1))

@@ -245,7 +245,7 @@ function refuseFolders(
  * Options of a route of the admin API, with its method, host and URL resolved from the defaults of the configuration.
  * Later changes of the defaults do not move it.
  */
-export function withPlace<Options extends RouteEditOptions>(
+export function withAddress<Options extends RouteEditOptions>(
   options: Options,
   configuration: Configuration,
 ): Options {

@@ -21,7 +21,7 @@ import { mapWithYields } from '../platform/event-loop.ts'
 import { parseJson } from '../platform/json-text.ts'
 import { listed, nearest } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { nameOfPlace } from '../plugin/source/url.ts'
+import { nameOfSource } from '../plugin/source/url.ts'
 import { type DesiredRoute, mapFromData, sourceOf } from './desired-state.ts'
 import type { Version } from './edits.ts'
 import type { LoadedVersion, Loader, ReadingOptions } from './loader.ts'
@@ -124,7 +124,7 @@ class Finding {
     const { routePlugins } = this.#merged
     await this.#expect(routes)
     return this.#each(routes, async (node, index) => {
-      const name = routePlugins[index] ?? nameOfPlace(sourceOf(node))
+      const name = routePlugins[index] ?? nameOfSource(sourceOf(node))
       const { plugin, version } = await this.#loadFor(node, name)
       return [
         { configured: withSmoke(node, plugin, version), version, from: renderOrigin(urlOrigin(node)), name },

@@ -79,12 +79,12 @@ interface Apps {
 
 function openApps(
   first: Resolved['options'],
-  { log, meters, adapt, counter = new RateCounts(), ...given }: LocalParts,
+  { log, meters, adapt, counter = new RateCounts(), ...parts }: LocalParts,
 ): Apps {
-  const pool = new RoutePool({ ...first, meters, storeMayBeAway: given.storeMayBeAway }, log)
+  const pool = new RoutePool({ ...first, meters, storeMayBeAway: parts.storeMayBeAway }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
-  const { streams = {} } = given
-  let tls = given.readTls
+  const { streams = {} } = parts
+  let tls = parts.readTls
   return {
     open(options, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes

@@ -5,7 +5,7 @@ import { PluginUnreadableError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import { printable } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { isUrl, nameOfPlace, sourceName } from '../plugin/source/url.ts'
+import { isUrl, nameOfSource, sourceName } from '../plugin/source/url.ts'
 
 /** A plug-in and the base path of its routes. */
 export interface Mount {
@@ -56,7 +56,7 @@ export function mountAt(name: string, source: string): Mount {
 
 /** The name of a plug-in of the command line: a file's is that of its route, wherever the file is. */
 export function nameOfWord(source: string): string {
-  return isUrl(source) ? nameOfPlace(source) : nameOf(source)
+  return isUrl(source) ? nameOfSource(source) : nameOf(source)
 }
 
 /** Whether an argument names a plug-in or a folder of them; the name of a function looks like neither. */

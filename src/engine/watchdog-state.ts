@@ -4,7 +4,7 @@
  */
 
 /** Places in the shared memory, an `Int32Array`. */
-export const Slot = {
+export const Word = {
   /** Incremented each time a guest starts to run. */
   sequence: 0,
   /** The number of the current run; 0: none. */
@@ -15,7 +15,7 @@ export const Slot = {
   end: 3,
 } as const
 
-export const SLOTS = 4
+export const WORDS = 4
 
 /** A guest on the event loop, as the log names it. */
 export interface NamedGuest {

@@ -6,9 +6,9 @@ import { renderLine } from '../observe/log/lines.ts'
 import { killProcess } from '../platform/node-workarounds.ts'
 import {
   type NumberedGuest,
-  Slot,
   type WatchdogMessage,
   type WatchedParent,
+  Word,
   whatRuns,
 } from './watchdog-state.ts'
 
@@ -45,7 +45,7 @@ for (let sinceLastMs = 0; ; ) {
     break
   }
   const begun = performance.now()
-  if (Atomics.wait(state, Slot.end, 0, tickMs) !== 'timed-out') break
+  if (Atomics.wait(state, Word.end, 0, tickMs) !== 'timed-out') break
   sinceLastMs = performance.now() - begun
 }
 
@@ -78,8 +78,8 @@ interface LastLine {
  */
 function look(sinceLastMs: number): LastLine | undefined {
   const before = sequence
-  sequence = Atomics.load(state, Slot.sequence)
-  const number = Atomics.load(state, Slot.running) || Atomics.load(state, Slot.turn)
+  sequence = Atomics.load(state, Word.sequence)
+  const number = Atomics.load(state, Word.running) || Atomics.load(state, Word.turn)
   if (number === 0 || sequence !== before) blockedMs = 0
   // If this thread is late too, the process was stopped or the machine slept: do not charge that time.
   else blockedMs += Math.min(sinceLastMs, tickMs)

@@ -5,11 +5,11 @@ import {
   callOf,
   type NamedGuest,
   type NumberedGuest,
-  SLOTS,
-  Slot,
   startOf,
   type WatchdogMessage,
   type WatchedParent,
+  WORDS,
+  Word,
 } from './watchdog-state.ts'
 
 /** A guest on the event loop. */
@@ -95,7 +95,7 @@ function requireThreads(): void {
 }
 
 class Watchdog {
-  readonly state = new Int32Array(new SharedArrayBuffer(SLOTS * Int32Array.BYTES_PER_ELEMENT))
+  readonly state = new Int32Array(new SharedArrayBuffer(WORDS * Int32Array.BYTES_PER_ELEMENT))
   readonly #start: (state: Int32Array) => Worker
   readonly #backoffMs: number
   readonly #watched = new Map<number, { readonly guest: NumberedGuest; readonly report: Report }>()
@@ -146,8 +146,8 @@ class Watchdog {
     }
     if (watchdog === this) watchdog = undefined
     clearTimeout(this.#retry)
-    Atomics.store(this.state, Slot.end, 1)
-    Atomics.notify(this.state, Slot.end)
+    Atomics.store(this.state, Word.end, 1)
+    Atomics.notify(this.state, Word.end)
   }
 
   #begin(): void {
@@ -240,13 +240,13 @@ class GuestWatch implements StallWatch {
   }
 
   end(): void {
-    Atomics.store(this.#state, Slot.running, this.#outer)
+    Atomics.store(this.#state, Word.running, this.#outer)
   }
 
   watchTurn(): void {
-    Atomics.add(this.#state, Slot.sequence, 1)
-    Atomics.store(this.#state, Slot.turn, callOf(this.#guest))
-    setImmediate(() => Atomics.store(this.#state, Slot.turn, 0))
+    Atomics.add(this.#state, Word.sequence, 1)
+    Atomics.store(this.#state, Word.turn, callOf(this.#guest))
+    setImmediate(() => Atomics.store(this.#state, Word.turn, 0))
   }
 
   close(): void {
@@ -255,8 +255,8 @@ class GuestWatch implements StallWatch {
 
   #begin(number: number): void {
     const state = this.#state
-    this.#outer = Atomics.load(state, Slot.running)
-    Atomics.add(state, Slot.sequence, 1)
-    Atomics.store(state, Slot.running, number)
+    this.#outer = Atomics.load(state, Word.running)
+    Atomics.add(state, Word.sequence, 1)
+    Atomics.store(state, Word.running, number)
   }
 }

@@ -237,16 +237,16 @@ class ModuleLinks {
       wasi ??= this.#openWasi()
       return wasi
     }
-    const given: Record<string, Record<string, WebAssembly.ImportValue>> = Object.create(null)
+    const provided: Record<string, Record<string, WebAssembly.ImportValue>> = Object.create(null)
     for (const wanted of WebAssembly.Module.imports(module)) {
-      given[wanted.module] ??= Object.create(null) as Record<string, WebAssembly.ImportValue>
-      const namespace = given[wanted.module] ?? {}
+      provided[wanted.module] ??= Object.create(null) as Record<string, WebAssembly.ImportValue>
+      const namespace = provided[wanted.module] ?? {}
       namespace[wanted.name] = this.#modules.has(wanted.module)
         ? this.#fromModule(wanted, path, opened)
         : this.#fromHost(wanted, path, openWasi)
     }
-    const instance = new WebAssembly.Instance(module, given)
-    if (wasi) attach(wasi, instance, given)
+    const instance = new WebAssembly.Instance(module, provided)
+    if (wasi) attach(wasi, instance, provided)
     const functions = WebAssembly.Module.exports(module).filter(({ kind }) => kind === 'function')
     startGuest(
       instance.exports,
@@ -328,9 +328,9 @@ function importPath(path: readonly string[], what = 'module'): string {
 function attach(
   wasi: Wasi,
   { exports }: WebAssembly.Instance,
-  given: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>,
+  provided: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>,
 ): void {
-  const imported = Object.values(given).flatMap((namespace) => Object.values(namespace))
+  const imported = Object.values(provided).flatMap((namespace) => Object.values(namespace))
   const memory = [exports.memory, ...imported].find((value) => value instanceof WebAssembly.Memory)
   if (!(memory instanceof WebAssembly.Memory)) throw new Error('The module has to export a default memory.')
   wasi.attach(memory)

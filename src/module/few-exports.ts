@@ -134,13 +134,13 @@ export function exportAccessor(
 function exportIndex(items: readonly ExportedItem[], wanted: string): number | undefined {
   const known = places.get(items) ?? new Map<string, number | undefined>()
   places.set(items, known)
-  if (!known.has(wanted)) known.set(wanted, findPlace(items, wanted))
+  if (!known.has(wanted)) known.set(wanted, findExport(items, wanted))
   return known.get(wanted)
 }
 
 const places = new WeakMap<readonly ExportedItem[], Map<string, number | undefined>>()
 
-function findPlace(items: readonly ExportedItem[], wanted: string): number | undefined {
+function findExport(items: readonly ExportedItem[], wanted: string): number | undefined {
   let next = 0
   for (const item of items) {
     if (item.kind !== 'function') continue

@@ -106,7 +106,7 @@ function mapAt([key = '', ...rest]: readonly string[], node: ConfigNode, origin:
 
 /** Values of variables may be secret: messages show their names instead. */
 function readVariables(scope: Flag['scope'], environment: Environment): ConfigMap {
-  const given = (flag: Flag, variable: string) => {
+  const mapOfFlag = (flag: Flag, variable: string) => {
     const text = environment[variable]
     if (text === undefined || text === '') return []
     const origin = { kind: 'variable', name: variable } as const
@@ -116,8 +116,8 @@ function readVariables(scope: Flag['scope'], environment: Environment): ConfigMa
   const maps = variables
     .filter((flag) => flag.scope === scope)
     .flatMap((flag) => [
-      ...given(flag, flag.variable),
-      ...(flag.option === 'config' ? given(flag, 'WASM_SERVE_SET_CONFIG') : []),
+      ...mapOfFlag(flag, flag.variable),
+      ...(flag.option === 'config' ? mapOfFlag(flag, 'WASM_SERVE_SET_CONFIG') : []),
     ])
   return mergeMaps(mapOf([], { kind: 'variable', name: 'environment' }), ...maps)
 }

@@ -1,4 +1,4 @@
-import { nameOfPlace } from '../plugin/source/url.ts'
+import { nameOfSource } from '../plugin/source/url.ts'
 import type { Config } from './config.ts'
 import { COMMAND_LINE, type ConfigMap, mapOf, mergeMaps } from './config-node.ts'
 import { loadSchema, serverSchema } from './options-schema.ts'
@@ -44,7 +44,7 @@ export function mergeConfig({ flags, variables }: Config, file: ConfigMap = EMPT
       const plugin = route.entries.get('plugin')?.configured
       const name = textIn(route, 'plugin')
       if (mapIn(file, 'plugins').entries.has(name)) return name
-      return nameOfPlace((plugin?.kind === 'scalar' && plugin.written) || name)
+      return nameOfSource((plugin?.kind === 'scalar' && plugin.written) || name)
     }),
   }
 }

@@ -76,8 +76,8 @@ export function checkServerOptions(options: unknown): CheckedServerOptions {
  */
 export function checkCreateServerOptions(options: unknown): CheckedServerOptions {
   const { admin, adminToken } = { ...(options as Partial<ServerOptions> | undefined) }
-  const given = Object.entries({ ...(options as object | undefined) })
-  const found = given.flatMap(([name, value]) =>
+  const entries = Object.entries({ ...(options as object | undefined) })
+  const found = entries.flatMap(([name, value]) =>
     value !== undefined && admin === undefined && NEEDING_ADMIN.has(name)
       ? [{ ...problemAt([name], 'has no effect without the option admin'), ofKey: true }]
       : [],
@@ -284,8 +284,9 @@ function fleetProblems({ fleet, watch }: Partial<CheckedServerOptions>): Problem
 
 function jwtProblems(jwt: NonNullable<CheckedServerOptions['jwt']>): Problem[] {
   const { secret, publicKey, jwks, jwksUrl, jwksCa, algorithms = [] } = jwt
-  const given = [secret, publicKey, jwks, jwksUrl].filter((key) => key !== undefined)
-  if (given.length !== 1) return [problemAt(['jwt'], 'must have one of secret, publicKey, jwks and jwksUrl')]
+  const entries = [secret, publicKey, jwks, jwksUrl].filter((key) => key !== undefined)
+  if (entries.length !== 1)
+    return [problemAt(['jwt'], 'must have one of secret, publicKey, jwks and jwksUrl')]
   if (jwksCa !== undefined && jwksUrl === undefined)
     return [problemAt(['jwt', 'jwksCa'], 'has no effect without jwksUrl')]
   const problem = jwksUrl === undefined ? undefined : problemWithJwksUrl(jwksUrl)

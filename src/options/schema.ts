@@ -102,23 +102,23 @@ function copyChecked(value: unknown, schema: Schema, path: readonly string[], fo
 }
 
 function copyEntries(
-  given: Readonly<Record<string, unknown>>,
+  values: Readonly<Record<string, unknown>>,
   schema: Schema,
   path: readonly string[],
   found: Problem[],
 ): object {
   const { properties = {}, required = [] } = schema
-  for (const name of required.filter((each) => given[each] === undefined))
+  for (const name of required.filter((each) => values[each] === undefined))
     found.push({ ...problemAt(path, 'is missing'), option: [...path, name].reduce(join, '') })
   const entries: [string, unknown][] = []
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(values)) {
     if (Object.hasOwn(properties, name)) continue
     const other = schemaOfOther(name, schema)
     if (other) entries.push([name, copyChecked(value, other, [...path, name], found)])
     else found.push({ ...problemAt([...path, name], unknownOption(name, properties)), ofKey: true })
   }
   for (const [name, one] of Object.entries(properties)) {
-    const value = given[name] === undefined ? one.default : given[name]
+    const value = values[name] === undefined ? one.default : values[name]
     if (value !== undefined) entries.push([name, copyChecked(value, one, [...path, name], found)])
   }
   return Object.fromEntries(entries) // an option may be called `__proto__`

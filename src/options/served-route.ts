@@ -185,9 +185,9 @@ export function methodsOfAll(
   supported: readonly string[],
   isTaken: (method: string, route: RouteIdentity) => boolean = () => false,
 ): (route: RouteIdentity) => readonly string[] {
-  const headTaken = new Set(routes.filter((route) => askedFor(route).includes('HEAD')).map(servedAt))
+  const headTaken = new Set(routes.filter((route) => requestedMethods(route).includes('HEAD')).map(servedAt))
   return (route) => {
-    const methods = askedFor(route)
+    const methods = requestedMethods(route)
     if (methods.includes('*')) return supported.filter((method) => !isTaken(method, route))
     const isRead = methods.includes('GET') && route.contract !== 'websocket'
     const addsHead = isRead && !headTaken.has(servedAt(route)) && !isTaken('HEAD', route)
@@ -211,7 +211,7 @@ const METHODS_OF: ReadonlyMap<string, string> = new Map([
   ['websocket', 'GET'],
 ])
 
-function askedFor({ method, contract }: RouteIdentity): readonly string[] {
+function requestedMethods({ method, contract }: RouteIdentity): readonly string[] {
   if (typeof method === 'object') return method
   return [method ?? defaultMethod(contract)]
 }

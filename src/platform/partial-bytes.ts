@@ -26,7 +26,7 @@ export class PartialBytes {
   #oldest: Part | undefined
   #newest: Part | undefined
   #bytes = 0
-  #given: number | undefined
+  #configured: number | undefined
   #largest = 0
 
   get bytes(): number {
@@ -34,12 +34,12 @@ export class PartialBytes {
   }
 
   get max(): number {
-    return this.#given ?? Math.max(MAX_BYTES, MAX_LARGEST * this.#largest)
+    return this.#configured ?? Math.max(MAX_BYTES, MAX_LARGEST * this.#largest)
   }
 
   /** Sets the maximum, in bytes. */
   limit(max: number): void {
-    this.#given = max
+    this.#configured = max
   }
 
   /** Makes room for bodies of this size, unless a maximum is set. */

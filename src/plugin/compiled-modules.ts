@@ -80,7 +80,7 @@ class SharedWork<Result> {
   }
 
   /** Whether it was aborted because no caller waits for it. */
-  get isGivenUp(): boolean {
+  get isAbandoned(): boolean {
     return this.#ended.signal.aborted
   }
 
@@ -123,7 +123,7 @@ interface Loading {
 }
 
 /** The number of cached modules. Unused ones are forgotten when V8 has collected them. */
-export function rememberedModules(): number {
+export function cachedModuleCount(): number {
   return compiled.size
 }
 
@@ -144,7 +144,7 @@ export async function loadOnce(
     if (found) return found
     const others = loading.get(key)
     const { work, name: begunFor } =
-      others && !others.work.isGivenUp ? others : begin(key, source, wanted, place)
+      others && !others.work.isAbandoned ? others : begin(key, source, wanted, place)
     try {
       const module = await work.wait(place.signal)
       const loaded = sufficientForm(module, resettable) // an earlier request may have needed less

@@ -16,7 +16,7 @@ import {
   type SourceModule,
   type SourceOptions,
 } from './source/source.ts'
-import { nameOfPlace, sourceName } from './source/url.ts'
+import { nameOfSource, sourceName } from './source/url.ts'
 
 declare global {
   /** Declared here so that users of the types need no DOM in their `lib`; with DOM types, this adds nothing. */
@@ -219,7 +219,7 @@ export async function compilePlugin(
  * @param path - Of the file.
  */
 export function scannedPlugin(path: string, { digest, facts }: ScannedFile, options: LoadOptions): Plugin {
-  const { name = nameOfPlace(path) } = options
+  const { name = nameOfSource(path) } = options
   const source = { name, file: sourceName(path), settings: undefined, warnings: [] }
   const from = { path: resolve(path), digest }
   const compile = compileLater({ ...source, modules: [{ name: MAIN, digest, from }] }, options)

@@ -34,13 +34,13 @@ import { weightedChoice } from './weighted-choice.ts'
 /**
  * Adds the routes to an app, which closes their resources.
  *
- * @param given - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
+ * @param pool - Resources of the server's other apps: unchanged routes are reused. The pool belongs to its creator.
  * Default: a pool of this app.
  */
 export async function addRoutes(
   app: FastifyInstance,
   options: VersionedOptions,
-  given?: RoutePool,
+  pool?: RoutePool,
 ): Promise<AddedRoutes> {
   const { routes } = options
   refuseRouteConflicts(routes, app.supportedMethods)
@@ -54,7 +54,7 @@ export async function addRoutes(
     const { trySmoke } = await import('./smoke.ts') // loaded on demand
     await trySmoke(route, options, addRoutes)
   }
-  const opened = await openRoutes(options, app, tryOut, given)
+  const opened = await openRoutes(options, app, tryOut, pool)
   app.addHook('onClose', () => opened.close())
   // Loaded on demand.
   const websockets = routes.some(isSocketRoute) ? await import('./websocket/add-websockets.ts') : undefined
@@ -134,7 +134,7 @@ function handlerOf(
   versions: OpenVersions,
   pool: RoutePool,
   methods: readonly string[],
-  given: CallHooks &
+  routeContext: CallHooks &
     Pick<
       VersionedOptions,
       'isUnwatched' | 'isLogged' | 'hidesTools' | 'unreadTimeoutMs' | 'requestTimeoutMs'
@@ -146,9 +146,9 @@ function handlerOf(
   const { options, plugin, exportName, runtime, engine } = live
   const { url, host, bodyLimit, description, timing } = options
   processPartials.expect(bodyLimit)
-  const allHooks = hooksOf(given, options)
-  const isUnwatched = given.isUnwatched === true && !allHooks
-  const { contract, isDirect } = openRouteContract(options, isUnwatched, given.isLogged)
+  const allHooks = hooksOf(routeContext, options)
+  const isUnwatched = routeContext.isUnwatched === true && !allHooks
+  const { contract, isDirect } = openRouteContract(options, isUnwatched, routeContext.isLogged)
   const config = new LiveRoute(
     {
       methods: methods.length === app.supportedMethods.length ? ['*'] : methods,
@@ -166,7 +166,7 @@ function handlerOf(
       streams: live.streams,
       tool: options.tool && {
         name: options.contract === 'hyper-mcp' ? undefined : toolName(options, exportName),
-        isOnly: options.contract === 'hyper-mcp' || given.hidesTools === true,
+        isOnly: options.contract === 'hyper-mcp' || routeContext.hidesTools === true,
       },
       split: next && {
         ...engineOf(next.route),
@@ -177,10 +177,10 @@ function handlerOf(
     },
     versions,
   )
-  if (given.websockets && isSocketRoute(options)) {
-    const { openSockets } = given.websockets
+  if (routeContext.websockets && isSocketRoute(options)) {
+    const { openSockets } = routeContext.websockets
     const countsOf = (version: OpenRoute) => (next ? pool.countsOf(version) : undefined)
-    return openSockets(versions, config, allHooks, countsOf, given)
+    return openSockets(versions, config, allHooks, countsOf, routeContext)
   }
   const runOf = ({ exportName, instances, listeners }: OpenRoute, version?: VersionCounts): RunCall => {
     const observe = observeCalls({ ...listeners, timing, version })
@@ -246,14 +246,14 @@ class LiveRoute extends RouteFacts implements ServedRoute {
 function addRoute(
   app: FastifyInstance,
   { options: route, methods, config, handler, document }: TableRoute,
-  given: Pick<VersionedOptions, 'isOwnApp'>,
+  options: Pick<VersionedOptions, 'isOwnApp'>,
   more: Partial<RouteOptions> = {},
 ): void {
   const { url, host, bodyLimit, headers, timing } = route
   if (methods.length === 0)
     throw blameRoute(new RouteInvalidError(url, 'the app answers all methods there'), route)
   // Hooks and documents of an app want to know each method; one route of Fastify for all is cheaper.
-  const groups = given.isOwnApp ? [[...methods]] : methods
+  const groups = options.isOwnApp ? [[...methods]] : methods
   try {
     for (const method of groups)
       app.route({
@@ -263,7 +263,7 @@ function addRoute(
         ...(bodyLimit > 0 && { bodyLimit }),
         config: { wasmServe: config, ...document },
         exposeHeadRoute: false, // HEAD is one of the methods
-        onRequest: [...(given.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
+        onRequest: [...(options.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
         ...(timing && { onSend: addServerTiming }),
         handler,
         ...more,

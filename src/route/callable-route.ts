@@ -118,12 +118,12 @@ class LeavingCaller implements Caller {
 }
 
 function withHooks(run: CallVersion, hooks: RouteHooks, route: ServedRoute): CallVersion {
-  return async (given, caller, exportName) => {
+  return async (bytes, caller, exportName) => {
     const { request } = caller
     let madeAt = Number.NaN
     const ms = () => (Number.isNaN(madeAt) ? 0 : performance.now() - madeAt)
     try {
-      const input = await hookedInput({ route, request, input: given }, hooks.onCall)
+      const input = await hookedInput({ route, request, input: bytes }, hooks.onCall)
       madeAt = performance.now()
       const output = await run(input, caller, exportName)
       notify(hooks.onResult, { route, request, output, ms: ms() }, 'onResult')

@@ -51,8 +51,8 @@ export class KnownKeys {
 
   /** All keys are compared, so that timing reveals nothing about them. */
   #positionsOf(key: string): number[] {
-    const given = keyDigest(key)
-    return this.#digests.flatMap((known, index) => (timingSafeEqual(known, given) ? [index] : []))
+    const sent = keyDigest(key)
+    return this.#digests.flatMap((known, index) => (timingSafeEqual(known, sent) ? [index] : []))
   }
 }
 

@@ -35,8 +35,8 @@ export function withHeaders<Request extends GuestRequest>(
   headers: Readonly<Record<string, string>> | undefined,
 ): Request {
   if (!headers) return request
-  const given = new Set(Object.keys(request.headers).map((name) => name.toLowerCase()))
-  const added = Object.entries(headers).filter(([name]) => !given.has(name))
+  const names = new Set(Object.keys(request.headers).map((name) => name.toLowerCase()))
+  const added = Object.entries(headers).filter(([name]) => !names.has(name))
   return { ...request, headers: { ...request.headers, ...Object.fromEntries(added) } }
 }
 

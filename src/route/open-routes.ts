@@ -81,17 +81,17 @@ interface OpenRoutes {
  * Opens the resources of routes or reuses them from the pool. If one fails, it closes those that it opened.
  *
  * @param tryOut - Sends the smoke request to a new route.
- * @param given - Default: a pool that closes with the routes.
+ * @param knownPool - Default: a pool that closes with the routes.
  * @throws the errors of {@link chooseRoute}, {@link tryRoute} and the start of instances.
  */
 export async function openRoutes(
   options: VersionedOptions,
   app: FastifyInstance,
   tryOut: (route: CheckedRouteOptions) => Promise<void>,
-  given?: RoutePool,
+  knownPool?: RoutePool,
 ): Promise<OpenRoutes> {
   const { prefix, log } = app
-  const pool = given ?? new RoutePool(options, log)
+  const pool = knownPool ?? new RoutePool(options, log)
   const { meters = pool.shared.meters, tracing = pool.shared.tracing } = options
   const shared = { ...pool.shared, meters, tracing }
   const leases: Lease[] = []
@@ -112,20 +112,20 @@ export async function openRoutes(
       await Promise.all(ends)
     } finally {
       giveUpNames?.()
-      if (!given) await pool.close()
+      if (!knownPool) await pool.close()
     }
   }
 
   const { signal, trial } = options
   const stallMs = (await isDebugged()) ? 0 : options.stallMs
   const all = options.routes.flatMap(versionsToOpen)
-  const loading = { isServing: given !== undefined && trial, signal, log }
-  const find = async ({ given: route, version, index, isLive }: VersionToOpen) => {
+  const loading = { isServing: knownPool !== undefined && trial, signal, log }
+  const find = async ({ configured: route, version, index, isLive }: VersionToOpen) => {
     const { next: _, ...asked } = route
     const plugin = await loadRoutePlugin({ ...asked, plugin: version }, all.length, loading)
     const options = { ...asked, plugin }
-    const use: RouteUse = { given: route, options, plugin, url: prefix + options.url, stallMs }
-    const lease = given && pool.take(use)
+    const use: RouteUse = { configured: route, options, plugin, url: prefix + options.url, stallMs }
+    const lease = knownPool && pool.take(use)
     if (lease) leases.push(lease)
     const chosen = lease ? undefined : await chooseRoute(options, ['routes', String(index)], shared)
     if (chosen) waiting.add(chosen)
@@ -134,7 +134,7 @@ export async function openRoutes(
 
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
-    const found = await mapWithYields(all, (each) => forRoute(each.given, () => find(each)))
+    const found = await mapWithYields(all, (each) => forRoute(each.configured, () => find(each)))
     const live = found.filter(({ isLive }) => isLive)
     const named = live.map(({ route, use: { options, plugin } }) => {
       const place = `route ${routeLabel({ ...route, url: prefix + route.url })}`
@@ -224,7 +224,7 @@ function logNeverClosed(
 
 /** One plug-in of one route. */
 interface VersionToOpen {
-  readonly given: VersionedRoute
+  readonly configured: VersionedRoute
   readonly version: VersionedRoute['plugin']
   /** Whether it is not the second of two that share the calls. */
   readonly isLive: boolean
@@ -232,10 +232,10 @@ interface VersionToOpen {
   readonly index: number
 }
 
-function versionsToOpen(given: VersionedRoute, index: number): VersionToOpen[] {
-  const { plugin, next } = given
-  const live = { given, version: plugin, index, isLive: true }
-  return next ? [live, { given, version: next.plugin, index, isLive: false }] : [live]
+function versionsToOpen(configured: VersionedRoute, index: number): VersionToOpen[] {
+  const { plugin, next } = configured
+  const live = { configured, version: plugin, index, isLive: true }
+  return next ? [live, { configured, version: next.plugin, index, isLive: false }] : [live]
 }
 
 /** Groups the plug-ins by route again. */

@@ -113,7 +113,7 @@ interface KnownHandler {
 /** What instances are opened for. */
 export interface RouteUse {
   /** The route as given to the app: the same object as long as nothing about the route changes. */
-  readonly given: object
+  readonly configured: object
   readonly options: CheckedRouteOptions
   readonly plugin: Plugin
   /** The URL with the prefix of the app. */
@@ -135,7 +135,7 @@ interface PoolEntry {
  */
 function isSameUse(one: RouteUse, other: RouteUse): boolean {
   if (one.stallMs !== other.stallMs) return false
-  return (one.given === other.given && one.plugin === other.plugin) || keyOf(one) === keyOf(other)
+  return (one.configured === other.configured && one.plugin === other.plugin) || keyOf(one) === keyOf(other)
 }
 
 /** Options that have no effect on instances. */

@@ -137,10 +137,10 @@ class Linker {
     { module, imports, memories, exports: items, mergedMemories }: PlannedModule,
     wasi: Wasi | undefined,
   ): WebAssembly.Exports {
-    const given = this.#importsOf(imports, wasi)
-    if (mergedMemories) given[MERGED_MEMORIES] = openMemories(mergedMemories, this.#host.memory)
+    const provided = this.#importsOf(imports, wasi)
+    if (mergedMemories) provided[MERGED_MEMORIES] = openMemories(mergedMemories, this.#host.memory)
     const form = this.#resettable?.module ?? this.#fewExports ?? module
-    const exports = exportAccessor(new WebAssembly.Instance(form, given).exports, items)
+    const exports = exportAccessor(new WebAssembly.Instance(form, provided).exports, items)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
     return exports
@@ -159,14 +159,14 @@ class Linker {
 
   /** Only the imported functions: on Node 20, spreading all of them takes as long as linking a small guest. */
   #importsOf(imports: readonly PlannedImport[], wasi: Wasi | undefined): ImportValues {
-    const given: ImportValues = Object.create(null)
+    const provided: ImportValues = Object.create(null)
     for (const { namespace, name, provider } of imports) {
       const value = this.#find(name, provider, wasi)
-      namespaceOf(given, namespace)[name] = value
+      namespaceOf(provided, namespace)[name] = value
       // A module without its own memory uses this one, even during its start function.
       if (value instanceof WebAssembly.Memory) wasi?.attach(value)
     }
-    return given
+    return provided
   }
 
   #find(name: string, provider: PlannedImport['provider'], wasi: Wasi | undefined): Imported {
@@ -240,11 +240,11 @@ class Linker {
 
 /** The memories of a module into which the kernel is merged. */
 function openMemories(own: readonly MemoryFacts[], kernel: KernelMemory): Record<string, Imported> {
-  const given: Record<string, Imported> = { [KERNEL_MEMORY]: kernel.memory }
+  const provided: Record<string, Imported> = { [KERNEL_MEMORY]: kernel.memory }
   own.forEach(({ initial, cap }, place) => {
-    given[`${place}`] = new WebAssembly.Memory({ initial, maximum: cap })
+    provided[`${place}`] = new WebAssembly.Memory({ initial, maximum: cap })
   })
-  return given
+  return provided
 }
 
 /** One memory may have many names; where a module has many exports, only one of them is known here. */
@@ -265,9 +265,9 @@ function calledTooEarly(module: string): string {
 /** The imports of a module. */
 type ImportValues = Record<string, Record<string, Imported>>
 
-function namespaceOf(given: ImportValues, name: string): Record<string, Imported> {
-  given[name] ??= Object.create(null) as Record<string, Imported>
-  return given[name]
+function namespaceOf(provided: ImportValues, name: string): Record<string, Imported> {
+  provided[name] ??= Object.create(null) as Record<string, Imported>
+  return provided[name]
 }
 
 function lineWriter(log: GuestLog): WasiOptions['writeLine'] {

@@ -33,7 +33,7 @@ export const kernel = { name: 'kernel', open: openInstance } as const satisfies 
 
 function openInstance(plugin: CompiledPlugin, settings: InstanceSettings): Instance {
   const plan = planLinks(plugin, settings)
-  const place = slotFor(plan, settings)
+  const place = instanceCacheFor(plan, settings)
   const parts = takeParts(place) ?? linkParts(plugin, plan, settings, place.origins)
   return new LinkedInstance(parts, () => keepParts(place, parts))
 }
@@ -93,25 +93,25 @@ function endStart({ linked, log, contexts, http, memory }: InstanceParts): void 
 }
 
 /** Shared by the instances with the same settings. */
-interface SpareSlot {
+interface InstanceCache {
   readonly plan: LinkPlan
   readonly origins: InitialStates
   /** The parts of the last closed instance: the inline engine opens instances one after another. */
   spare: InstanceParts | undefined
 }
 
-const spareSlots = new WeakMap<InstanceSettings, SpareSlot>()
+const instanceCaches = new WeakMap<InstanceSettings, InstanceCache>()
 
-function slotFor(plan: LinkPlan, settings: InstanceSettings): SpareSlot {
-  const known = spareSlots.get(settings)
+function instanceCacheFor(plan: LinkPlan, settings: InstanceSettings): InstanceCache {
+  const known = instanceCaches.get(settings)
   if (known?.plan === plan) return known
   const place = { plan, origins: {}, spare: undefined }
-  spareSlots.set(settings, place)
+  instanceCaches.set(settings, place)
   return place
 }
 
 /** Restores the initial state, if possible. No guest may be running in the parts or have been interrupted. */
-function keepParts(place: SpareSlot, parts: InstanceParts): void {
+function keepParts(place: InstanceCache, parts: InstanceParts): void {
   if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return
   if (!parts.linked.renewal.renew()) return
   parts.ownVars.clear()
@@ -123,7 +123,7 @@ function keepParts(place: SpareSlot, parts: InstanceParts): void {
  *
  * @throws {@link InstanceStartError}
  */
-function takeParts(place: SpareSlot): InstanceParts | undefined {
+function takeParts(place: InstanceCache): InstanceParts | undefined {
   const parts = place.spare
   if (!parts) return undefined
   place.spare = undefined

@@ -36,24 +36,24 @@ function textBytes(texts: readonly string[]): number {
   return bytes
 }
 
-function headersOf(given: IncomingHttpHeaders): IncomingHttpHeaders {
+function headersOf(received: IncomingHttpHeaders): IncomingHttpHeaders {
   const headers: IncomingHttpHeaders = {}
-  for (const name of Object.keys(given)) if (!name.startsWith(':')) headers[name] = given[name]
-  const authority = given[':authority']
+  for (const name of Object.keys(received)) if (!name.startsWith(':')) headers[name] = received[name]
+  const authority = received[':authority']
   if (authority !== undefined) headers.host ??= authority
   return headers
 }
 
-function rawHeadersOf(headers: IncomingHttpHeaders, given: readonly string[]): string[] {
+function rawHeadersOf(headers: IncomingHttpHeaders, received: readonly string[]): string[] {
   const raw: string[] = []
   const cookies: string[] = []
   const authority = headers[':authority']
   // Merge equal ones. If they differ, there are several, which is rejected.
   if (authority !== undefined && authority.toLowerCase() !== headers.host?.toLowerCase())
     raw.push('host', authority)
-  for (let i = 0; i + 1 < given.length; i += 2) {
-    const name = String(given[i])
-    const value = String(given[i + 1])
+  for (let i = 0; i + 1 < received.length; i += 2) {
+    const name = String(received[i])
+    const value = String(received[i + 1])
     if (name === 'cookie') cookies.push(value)
     else if (!name.startsWith(':')) raw.push(name, value)
   }

@@ -32,9 +32,9 @@ export class Http2Response extends Http2ServerResponse {
     reason?: string | OutgoingHttpHeaders,
     headers?: OutgoingHttpHeaders,
   ): this {
-    const given = typeof reason === 'object' ? reason : headers
-    if (!isBodiless(status)) return super.writeHead(status, given)
-    setBodilessHead(this, status, given)
+    const added = typeof reason === 'object' ? reason : headers
+    if (!isBodiless(status)) return super.writeHead(status, added)
+    setBodilessHead(this, status, added)
     return super.writeHead(status)
   }
 
@@ -57,9 +57,9 @@ export function isOver(response: ServerResponse): boolean {
 function setBodilessHead(
   response: ServerResponse | Http2ServerResponse,
   status: number,
-  given: Headers = {},
+  added: Headers = {},
 ): void {
-  const lines = Array.isArray(given) ? pairsOf(given) : Object.entries(given)
+  const lines = Array.isArray(added) ? pairsOf(added) : Object.entries(added)
   for (const [name, value] of lines) if (value !== undefined) response.setHeader(name, value)
   for (const name of response.getHeaderNames())
     if (describesBody(name) || name === 'content-length') response.removeHeader(name)

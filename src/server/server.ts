@@ -260,11 +260,11 @@ export async function openSwappableApp(
   }
   type Listening = (error: Error | null, address: string) => void
   Object.assign(app, {
-    listen(given?: FastifyListenOptions | Listening, callback?: Listening) {
-      const done = typeof given === 'function' ? given : callback
-      const { port, host, path } = typeof given === 'object' ? given : {}
+    listen(address?: FastifyListenOptions | Listening, callback?: Listening) {
+      const done = typeof address === 'function' ? address : callback
+      const { port, host, path } = typeof address === 'object' ? address : {}
       const isOwn = [port, host, path].every((part) => part === undefined)
-      const listening = isOwn ? own() : listen(typeof given === 'object' ? given : {})
+      const listening = isOwn ? own() : listen(typeof address === 'object' ? address : {})
       if (!done) return listening
       return void listening.then(
         (address) => done(null, address),

@@ -91,7 +91,7 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
     },
     writeError: (text) => output.add('stderr', Buffer.from(text)),
     readInput: async () => Buffer.from(input),
-    readPieces: () => Readable.from([Buffer.from(input)]),
+    readChunks: () => Readable.from([Buffer.from(input)]),
     readLines: () => Readable.from(Buffer.from(input).toString().split('\n')),
     program: [process.execPath, CLI],
     logTerminal: undefined,

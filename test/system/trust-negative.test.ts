@@ -1,7 +1,7 @@
 import { sign } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
-import { collectEvidence, type Evidence, type EvidencePiece } from '../../src/plugin/trust/evidence.ts'
+import { collectEvidence, type Evidence, type EvidenceItem } from '../../src/plugin/trust/evidence.ts'
 import { openTrust, type Policy, type TrustPolicy } from '../../src/plugin/trust/trust.ts'
 import { verifyArtifact, verifyFile } from '../../src/plugin/trust/verify.ts'
 import { alterations } from '../support/alterations.ts'
@@ -31,7 +31,7 @@ async function policy(fields: TrustPolicy): Promise<Policy> {
 const key = (type: string) => fixture(`keys/${type}.pub`)
 
 /** ChunkedBytes of a fixture that are signatures, not attestations. */
-async function signatureOf(name: string): Promise<EvidencePiece> {
+async function signatureOf(name: string): Promise<EvidenceItem> {
   const pieces = await collectEvidence(registryWith(snapshot(name)), REPOSITORY, DIGEST)
   for (const piece of pieces) {
     const trusted = await policy({ keys: [key(name.split('-')[1] ?? '')] })
@@ -75,7 +75,7 @@ const HINTS =
 
 const encode = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))
 
-const decode = (piece: EvidencePiece) => JSON.parse(Buffer.from(piece.content).toString())
+const decode = (piece: EvidenceItem) => JSON.parse(Buffer.from(piece.content).toString())
 
 test.each(['p256', 'p384', 'rsa'])('each field of a bundle of cosign 3 counts: %s', async (type) => {
   const piece = await signatureOf(`cosign3-${type}`)
@@ -155,7 +155,7 @@ test('a statement of version 0.1 is accepted for attestations only', async () =>
   const { privateKey, path, close } = makeKey()
   onTestFinished(close)
   const old = { ...SIGNATURE_STATEMENT, _type: 'https://in-toto.io/Statement/v0.1' }
-  const piece = (statement: unknown): EvidencePiece => ({
+  const piece = (statement: unknown): EvidenceItem => ({
     kind: 'bundle',
     origin: DIGEST,
     content: encode(signStatement(privateKey, statement)),

@@ -101,12 +101,12 @@ export async function sendPage<Item extends ListItem>(
 }
 
 /** Where an item is in the order: by value, and by index among equal values. */
-interface Place {
+interface ListPosition {
   readonly value: string | number
   readonly index: number
 }
 
-interface Entry<Item> extends Place {
+interface Entry<Item> extends ListPosition {
   readonly item: Item
 }
 
@@ -115,7 +115,7 @@ function sortValue(item: ListItem, sort: string | undefined): string | number {
   return COUNTERS.includes(sort) ? -totalOf(item.meters, sort as keyof CallTotals) : item.title
 }
 
-function isBefore(one: Place, other: Place): boolean {
+function isBefore(one: ListPosition, other: ListPosition): boolean {
   return one.value === other.value ? one.index < other.index : one.value < other.value
 }
 
@@ -127,9 +127,9 @@ class Page<Item> {
   /** Whether entries follow. */
   hasMore = false
   readonly #limit: number
-  readonly #begin: Place | undefined
+  readonly #begin: ListPosition | undefined
 
-  constructor(limit: number, begin: Place | undefined) {
+  constructor(limit: number, begin: ListPosition | undefined) {
     this.#limit = limit
     this.#begin = begin
   }
@@ -144,7 +144,7 @@ class Page<Item> {
     this.entries.splice(this.#indexOf(entry), 0, entry)
   }
 
-  #indexOf(entry: Place): number {
+  #indexOf(entry: ListPosition): number {
     let [low, high] = [0, this.entries.length]
     while (low < high) {
       const middle = (low + high) >> 1
@@ -157,7 +157,7 @@ class Page<Item> {
 }
 
 /** The last item of a page. */
-interface Cursor extends Place {
+interface Cursor extends ListPosition {
   readonly id: string
 }
 
@@ -182,7 +182,7 @@ function readCursor(text: string, sort = ''): Cursor {
 }
 
 /** Changes since then may have moved the item, or removed it: then the next one has its index. */
-function placeOf({ value, index, id }: Cursor, items: readonly ListItem[]): Place {
+function placeOf({ value, index, id }: Cursor, items: readonly ListItem[]): ListPosition {
   if (items[index]?.id === id) return { value, index }
   const moved = items.findIndex((item) => item.id === id)
   return { value, index: moved < 0 ? index - 1 : moved }

@@ -1,5 +1,5 @@
 import type { Deployment, Deployments, MakeDesired } from '../../deploy/deployments.ts'
-import { idOf, idOfOptions, withPlace } from '../../deploy/desired-state.ts'
+import { idOf, idOfOptions, withAddress } from '../../deploy/desired-state.ts'
 import {
   type Edits,
   forbiddenOption,
@@ -41,10 +41,10 @@ export const routeEndpoints: readonly Endpoint[] = [
     body: bodies.route,
     answers: { 201: { description: 'The route is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments, reply) {
-      const given = checkRouteBody(request.body as RouteBody)
+      const sent = checkRouteBody(request.body as RouteBody)
       let id = ''
       const add: MakeDesired = async (now) => {
-        const options = withPlace(given, now.configuration)
+        const options = withAddress(sent, now.configuration)
         id = idOfOptions(options)
         const { byId } = await routeIndex(deployments.current)
         if (byId.has(id))
@@ -54,7 +54,7 @@ export const routeEndpoints: readonly Endpoint[] = [
         refuseUnknownFields(now.edits, options)
         return { ...now, edits: withRoute(now.edits, id, { options }) }
       }
-      const change = await applyEdit(deployments, request, `add route ${String(given.url ?? '/')}`, add)
+      const change = await applyEdit(deployments, request, `add route ${String(sent.url ?? '/')}`, add)
       reply.code(201)
       return { change, route: viewRouteById(await showDeployment(deployments), id) }
     },
@@ -70,9 +70,9 @@ export const routeEndpoints: readonly Endpoint[] = [
     answers: { 200: { description: 'The route is live.', schema: ref('ChangedRoute') } },
     async run(request, deployments) {
       const { id = '' } = request.params
-      const given = checkRouteBody(request.body as RouteBody)
+      const sent = checkRouteBody(request.body as RouteBody)
       const put: MakeDesired = (now) => {
-        const options = withPlace({ ...routeAddress(deployments, id), ...given }, now.configuration)
+        const options = withAddress({ ...routeAddress(deployments, id), ...sent }, now.configuration)
         if (idOfOptions(options) !== id)
           throw new AdminRequestError('Method, host and URL of a route cannot change: add another route')
         refuseUnknownFields(now.edits, options)

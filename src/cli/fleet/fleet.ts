@@ -65,7 +65,7 @@ const HELP = renderPage({
 
 type FleetValues = OwnValues<typeof FLEET_FLAGS>
 
-interface Work {
+interface FleetTask {
   readonly store: FleetStore
   readonly settings: FleetSettings
   readonly config: Config
@@ -81,7 +81,7 @@ const ACTIONS: Readonly<
   Record<
     string,
     {
-      run(work: Work): Promise<ExitCode | undefined>
+      run(work: FleetTask): Promise<ExitCode | undefined>
       readonly flags: readonly (keyof FleetValues)[]
       /** Whether it reads the config file with its plug-ins. */
       readonly isReading: boolean
@@ -122,11 +122,11 @@ export const fleetCommand: Command = {
       if (isSet && !action.flags.includes(name)) throw new UsageError(`--${name}: not for fleet ${word}`)
     }
     const [first, second] = wordsOf(others)
-    const given = word === 'rollback' ? first : undefined
-    const tooMany = given ? second : first
+    const found = word === 'rollback' ? first : undefined
+    const tooMany = found ? second : first
     if (tooMany) throw new UsageError(`fleet ${word}: unexpected argument "${tooMany.value}"`)
-    const revision = given && readRevision(given.value, 'fleet rollback', 1)
-    const flags = others.filter((_word, index) => index !== given?.index)
+    const revision = found && readRevision(found.value, 'fleet rollback', 1)
+    const flags = others.filter((_word, index) => index !== found?.index)
     const config = readFleetConfig(flags, word, action.isReading, values, host)
     const own = await readOwnOptions(config, host)
     const settings = fleetSettings(own)
@@ -173,7 +173,7 @@ function readRevision(text: string, name: string, least: number): number {
   throw new UsageError(`${name}: the revision must be a whole number from ${least}, not "${text}"`)
 }
 
-async function showStatus({ store, values, host }: Work): Promise<ExitCode> {
+async function showStatus({ store, values, host }: FleetTask): Promise<ExitCode> {
   const [head, seen, revisions] = await Promise.all([headOf(store), store.nodes(), store.revisions()])
   if (!head) throw new FleetEmptyError(store.name)
   const fleet = { ...seen, name: store.name, head, revisions }
@@ -184,14 +184,14 @@ async function showStatus({ store, values, host }: Work): Promise<ExitCode> {
 
 const STATUS_CODES = { served: 0, refused: 1, underway: 3 } as const
 
-async function showHistory({ store, values, host }: Work): Promise<undefined> {
+async function showHistory({ store, values, host }: FleetTask): Promise<undefined> {
   const revisions = await store.revisions()
   if (revisions.length === 0) throw new FleetEmptyError(store.name)
   if (values.json) printJson(host, revisions.map(viewRevision))
   else host.out.write(renderHistory(revisions))
 }
 
-async function showDifference(work: Work): Promise<ExitCode> {
+async function showDifference(work: FleetTask): Promise<ExitCode> {
   const { store, config, values, host } = work
   const read = filesConfiguration(config, host)
   const { head, difference } = await compareConfiguration(store, { read, sources: sourcesOf(work) })
@@ -202,7 +202,7 @@ async function showDifference(work: Work): Promise<ExitCode> {
   return isEmpty(difference) ? 0 : 3
 }
 
-async function applyFiles(work: Work): Promise<undefined> {
+async function applyFiles(work: FleetTask): Promise<undefined> {
   const { store, settings, config, own, values, host } = work
   const applied = await applyConfiguration(store, {
     ...settings,
@@ -230,7 +230,7 @@ async function applyFiles(work: Work): Promise<undefined> {
   if (values.json) printJson(host, { changed: isNew, ...viewRevision(head.newest), ...nodes, difference })
 }
 
-async function rollBack(work: Work): Promise<undefined> {
+async function rollBack(work: FleetTask): Promise<undefined> {
   const { store, settings, values, revision, host } = work
   const head = await headOf(store)
   if (!head) throw new FleetEmptyError(store.name)
@@ -247,7 +247,7 @@ async function rollBack(work: Work): Promise<undefined> {
 const WAIT_MS = 30_000
 
 async function waited(
-  { store, values, host }: Work,
+  { store, values, host }: FleetTask,
   { newest, rollout }: FleetHead,
 ): Promise<{ readonly nodes?: readonly string[] }> {
   if (!values.wait) return {}
@@ -261,7 +261,7 @@ async function waited(
   return { nodes: live.map(({ node }) => node) }
 }
 
-function sourcesOf({ own, host }: Work): Configuring['sources'] {
+function sourcesOf({ own, host }: FleetTask): Configuring['sources'] {
   return sourceOptions(loadOptionsOf(own), host.environment, showTransfers(host, 'pulled'))
 }
 

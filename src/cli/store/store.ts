@@ -49,7 +49,7 @@ const HELP = renderPage({
   more: 'Exits with 1 if the store is damaged or cannot be read or written.',
 })
 
-interface Work {
+interface StoreTask {
   /** The arguments before the store. */
   readonly words: readonly string[]
   readonly url: string
@@ -60,7 +60,7 @@ interface Work {
 }
 
 interface Action {
-  run(work: Work): Promise<void>
+  run(work: StoreTask): Promise<void>
   readonly flags: readonly string[]
   /** Arguments before the store. */
   readonly words: readonly string[]
@@ -135,7 +135,7 @@ interface RecordCounts {
   valueBytes: number
 }
 
-async function checkStore({ url, name, values, host }: Work): Promise<void> {
+async function checkStore({ url, name, values, host }: StoreTask): Promise<void> {
   const namespaces = new Map<string, RecordCounts>()
   const faults: string[] = []
   await withStore(url, true, async (store) => {
@@ -193,7 +193,7 @@ async function renameNamespace({
   name,
   values,
   host,
-}: Work): Promise<void> {
+}: StoreTask): Promise<void> {
   if (from === to) throw new UsageError('store rename: the namespaces are equal')
   const moved = await withStore(url, true, (store) => store.rename(from, to, values.replace))
   if (moved === undefined)
@@ -206,7 +206,7 @@ async function renameNamespace({
   host.out.write(`moved ${moved} entries from ${printable(from)} to ${printable(to)}\n`)
 }
 
-async function exportStore({ url, name, values, host }: Work): Promise<void> {
+async function exportStore({ url, name, values, host }: StoreTask): Promise<void> {
   const faults: string[] = []
   let count = 0
   await withStore(url, true, (store) =>
@@ -266,7 +266,7 @@ function writeAll(file: number, bytes: Uint8Array): void {
   for (let written = 0; written < bytes.length; ) written += writeSync(file, bytes, written)
 }
 
-async function importStore({ url, name, values, host }: Work): Promise<void> {
+async function importStore({ url, name, values, host }: StoreTask): Promise<void> {
   const read = await openInput(values.file, host)
   // Validate the whole input before the first write.
   let count = 0

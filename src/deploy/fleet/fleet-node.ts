@@ -28,7 +28,7 @@ import { appliedByAll, namesOf, revertTo, usesOf, writeHead } from './changes.ts
 import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
 import type { FleetHead, FleetRevision, FleetStore, NodeReport, Refusal, SeenNodes } from './fleet-store.ts'
 import type { NodeStates } from './node-states.ts'
-import { advance, nextHead, wantedBy } from './rollout.ts'
+import { advance, nextHead, revisionFor } from './rollout.ts'
 import type { FleetSettings } from './settings.ts'
 
 /** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
@@ -565,7 +565,7 @@ export class FleetNode implements SharedChanges {
     if (!head || !server) return false
     const isOther = fleet !== undefined && head.fleet !== fleet
     const served = revision && !isOther ? revision : { revision: 0, id: '' }
-    const wanted = wantedBy(head, settings.node, served)
+    const wanted = revisionFor(head, settings.node, served)
     if (!wanted) return false
     if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
     if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')

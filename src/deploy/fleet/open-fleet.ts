@@ -26,7 +26,7 @@ import { type LastCopy, lastCopyIn } from './last-copy.ts'
 import { type FleetState, NodeStates } from './node-states.ts'
 import { withoutOwnLayers } from './own-options.ts'
 import { openRedisFleet, type RedisFleetSettings } from './redis-fleet-store.ts'
-import { wantedBy } from './rollout.ts'
+import { revisionFor } from './rollout.ts'
 import { type FleetSettings, fleetSettings } from './settings.ts'
 
 /** A server that is a node of a fleet. */
@@ -199,7 +199,7 @@ async function findBeginnings(
     }
     return [{ fleet: undefined, revision: undefined, from: 'files', read }]
   }
-  const wanted = head && wantedBy(head, settings.node, { revision: 0, id: '' })
+  const wanted = head && revisionFor(head, settings.node, { revision: 0, id: '' })
   const stored = new Map([wanted, head?.before].flatMap((each) => (each ? [[each.id, each]] : [])))
   const beginnings: Beginning[] = [...stored.values()].map((revision) => ({
     ...{ fleet: head?.fleet, revision, from: 'fleet' },

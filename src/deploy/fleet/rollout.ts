@@ -76,7 +76,7 @@ function shuffled(nodes: readonly string[]): string[] {
  *
  * @returns undefined if it keeps the one that it serves: a node never goes back.
  */
-export function wantedBy(head: FleetHead, node: string, served: Served): FleetRevision | undefined {
+export function revisionFor(head: FleetHead, node: string, served: Served): FleetRevision | undefined {
   const { newest, rollout } = head
   const isAllowed = rollout.phase === 'canary' ? rollout.nodes.includes(node) : rollout.phase !== 'stopped'
   const wanted = isAllowed ? newest : servedByAll(head)

@@ -37,14 +37,14 @@ export interface Runner {
    */
   give(call: PendingCall): boolean
 
-  /** Wakes it to process its calls. @returns whether to poll for its answers, until {@link Runner.rest}. */
+  /** Wakes it to process its calls. @returns whether to poll for its answers, until {@link Runner.stopPolling}. */
   wake(): boolean
 
   /** Reads the available answers. @returns whether there were any. */
   collect(): boolean
 
   /** Polling has stopped. */
-  rest(): void
+  stopPolling(): void
 
   /** Time that it has been awake without running a guest or answering, on the main thread's clock. */
   silentMs(): number

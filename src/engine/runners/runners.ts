@@ -73,7 +73,7 @@ class RunnersEngine implements Engine, Endable {
   readonly #pool: RunnerPool
   readonly #waiting: WaitingCalls
   /** Runners that got calls in this turn of the event loop. */
-  readonly #given = new Set<Runner>()
+  readonly #withNewCalls = new Set<Runner>()
   /** Runners that are polled for answers at each turn: that costs less than a message. */
   readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
@@ -176,7 +176,7 @@ class RunnersEngine implements Engine, Endable {
       const thread = this.#pool.isPaused ? undefined : this.#chooseThread()
       if (!thread?.give(call)) return
       this.#waiting.shift()
-      this.#given.add(thread)
+      this.#withNewCalls.add(thread)
       this.#planTurn()
     }
   }
@@ -193,12 +193,12 @@ class RunnersEngine implements Engine, Endable {
     for (const thread of this.#watched) {
       if (thread.collect()) continue
       this.#watched.delete(thread)
-      thread.rest()
+      thread.stopPolling()
     }
-    for (const thread of this.#given) {
+    for (const thread of this.#withNewCalls) {
       if (thread.wake()) this.#watched.add(thread)
     }
-    this.#given.clear()
+    this.#withNewCalls.clear()
     if (this.#watched.size > 0) this.#planTurn()
   }
 

@@ -105,7 +105,7 @@ class ProcessRunner implements Runner, Tenant {
   #number: number
   #state: 'waiting' | 'starting' | 'open' = 'waiting'
   /** Sent calls in the order in which the process runs them. */
-  #given: SentCall[] = []
+  #sent: SentCall[] = []
   #lastCall = 0
   /** Start time of the first call, as known to the server. */
   #since = 0
@@ -133,11 +133,11 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   get load(): number {
-    return this.#given.length
+    return this.#sent.length
   }
 
   get isBusy(): boolean {
-    return this.#state === 'starting' || this.#given.length > 0 || this.#isDropped
+    return this.#state === 'starting' || this.#sent.length > 0 || this.#isDropped
   }
 
   isOf(route: ProcessRoute): boolean {
@@ -153,8 +153,8 @@ class ProcessRunner implements Runner, Tenant {
     const isFull = this.load >= MAX_SENT_CALLS || (this.load > 0 && input.length > MAX_QUEUED_INPUT_BYTES)
     if (isFull || this.#ended.signal.aborted) return false
     this.#lastCall = (this.#lastCall % 0xffff_fffe) + 1
-    if (this.#given.length === 0) this.#beginCall()
-    this.#given.push({ number: this.#lastCall, call })
+    if (this.#sent.length === 0) this.#beginCall()
+    this.#sent.push({ number: this.#lastCall, call })
     const name = Buffer.from(exportName)
     this.#process.send(this.#head(TO_CHILD.call, this.#lastCall, name.length), [
       name,
@@ -173,7 +173,7 @@ class ProcessRunner implements Runner, Tenant {
     return false
   }
 
-  rest(): void {
+  stopPolling(): void {
     // nothing is collected
   }
 
@@ -183,7 +183,7 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   running(): RunningCall | undefined {
-    const [first] = this.#given
+    const [first] = this.#sent
     return first && { call: first.number, since: this.#since, beforeMs: 0 }
   }
 
@@ -206,7 +206,7 @@ class ProcessRunner implements Runner, Tenant {
 
   /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
   creditBlockedTime({ from, to }: BlockedTime): void {
-    if (this.#given.length > 0 && this.#pausedAt === undefined)
+    if (this.#sent.length > 0 && this.#pausedAt === undefined)
       this.#creditedMs += Math.max(to - Math.max(from, this.#since), 0)
   }
 
@@ -220,14 +220,14 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   isAbandoned({ call: number }: RunningCall): boolean {
-    const [first] = this.#given
+    const [first] = this.#sent
     return first?.number === number && isCancelRequested(first.call)
   }
 
   drop({ call: number }: RunningCall): PendingCall | undefined {
-    const [first] = this.#given
+    const [first] = this.#sent
     if (first?.number !== number) return undefined
-    this.#given.shift()
+    this.#sent.shift()
     this.#isDropped = true
     return first.call
   }
@@ -323,7 +323,7 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   #answered(number: number, ms: number, kind: number, payload: Uint8Array): void {
-    const [first] = this.#given
+    const [first] = this.#sent
     if (this.#isDropped && first?.number !== number) {
       this.#isDropped = false // its answer came too late
       return
@@ -333,7 +333,7 @@ class ProcessRunner implements Runner, Tenant {
     if (kind === FROM_CHILD.output && payload.length > limit)
       throw new RangeError(`an output of more than ${limit} bytes`)
     const error = kind === FROM_CHILD.failure ? readFailure(payload) : undefined
-    this.#given.shift()
+    this.#sent.shift()
     this.#beginCall()
     this.hasRun = true
     first.call.caller.observer?.ended(ms)
@@ -356,7 +356,7 @@ class ProcessRunner implements Runner, Tenant {
     this.#isAsking = true
     if (findService(request.service)?.isCounted === false) this.#pausedAt = monotonicMs()
     this.#owner.asking()
-    const [first] = this.#given
+    const [first] = this.#sent
     const caller = first?.number === call ? first.call.caller : undefined
     void this.#answerHost(request, caller)
   }
@@ -371,7 +371,7 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   #logOf(number: number): Log {
-    const [first] = this.#given
+    const [first] = this.#sent
     return first?.number === number ? first.call.caller.log : this.#route.options.log
   }
 
@@ -384,7 +384,7 @@ class ProcessRunner implements Runner, Tenant {
     if (this.#hasLeft) return
     this.#hasLeft = true
     this.#ended.abort()
-    const calls = this.#given.splice(0).map(({ call }) => call)
+    const calls = this.#sent.splice(0).map(({ call }) => call)
     const ran = this.#isDropped ? 0 : 1
     this.#isDropped = false
     this.#owner.ended(this, { lost: calls.slice(0, ran), unbegun: calls.slice(ran) }, this.#failure ?? reason)

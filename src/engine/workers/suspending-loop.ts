@@ -1,9 +1,9 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { Instances } from '../instances.ts'
 import type { AnswerWriter } from './answer-writer.ts'
-import { type GuestTurns, type GuestTurnsOwner, SuspendedCall } from './guest-turns.ts'
 import { CALL, type WorkerStart } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
+import { SuspendedCall, type SuspendedCalls, type SuspendedCallsOwner } from './suspended-calls.ts'
 import { ThreadState } from './thread-state.ts'
 
 /** Maximum time between turns of the thread's event loop, which V8 and host functions need. */
@@ -16,12 +16,12 @@ const NAP_MS = 1
  * Runs the assigned calls of a thread at the same time, each on an instance of its own: while a guest is suspended, others
  * run. Calls that the main thread took back are left out.
  */
-export class SuspendingLoop implements GuestTurnsOwner {
+export class SuspendingLoop implements SuspendedCallsOwner {
   readonly #calls: Ring
   readonly #inputs: MessagePort
   readonly #threadState: ThreadState
   readonly #instances: Instances
-  readonly #turns: GuestTurns
+  readonly #turns: SuspendedCalls
   readonly #report: () => AnswerWriter
   readonly #exportNames: string[] = []
   /** The value of `changes` at the last report of stats. */
@@ -36,7 +36,7 @@ export class SuspendingLoop implements GuestTurnsOwner {
   constructor(
     { calls, inputs, threadState }: WorkerStart,
     instances: Instances,
-    turns: GuestTurns,
+    turns: SuspendedCalls,
     report: () => AnswerWriter,
   ) {
     this.#calls = new Ring(calls)

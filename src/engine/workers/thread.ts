@@ -231,7 +231,7 @@ class WorkerThread implements Runner {
     return true
   }
 
-  /** Wakes the thread if it sleeps. It need not notify now: the caller polls until {@link rest}. */
+  /** Wakes the thread if it sleeps. It need not notify now: the caller polls until {@link stopPolling}. */
   wake(): boolean {
     this.#silentSince ??= performance.now()
     this.#threadState.listen()
@@ -305,13 +305,13 @@ class WorkerThread implements Runner {
   }
 
   /** Polling ends: from now on the thread notifies. */
-  rest(): void {
+  stopPolling(): void {
     this.#threadState.heard()
     this.collect() // written before notifications were enabled
   }
 
   #onMessage(message: FromWorker): void {
-    this.rest() // written earlier
+    this.stopPolling() // written earlier
     if (message === 'answers' || !isOurs(message)) return
     if ('isReady' in message) this.#becomeReady()
     else if ('startFailure' in message) {

@@ -8,10 +8,10 @@ import type { InlineEngine } from '../inline.ts'
 import { Instances } from '../instances.ts'
 import { AnswerWriter, logTo, type Post } from './answer-writer.ts'
 import { guestOptions, openGuest } from './guest-options.ts'
-import { GuestTurns } from './guest-turns.ts'
 import { HostClient } from './host-bridge.ts'
 import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
+import { SuspendedCalls } from './suspended-calls.ts'
 import { SuspendingLoop } from './suspending-loop.ts'
 import { ThreadState } from './thread-state.ts'
 
@@ -193,7 +193,12 @@ async function openSuspendingLoop(
   answers: Ring,
   post: Post,
 ): Promise<SuspendingLoop> {
-  const turns = new GuestTurns(port, threadState, new HostClient(start.host, threadState), start.timeoutMs)
+  const turns = new SuspendedCalls(
+    port,
+    threadState,
+    new HostClient(start.host, threadState),
+    start.timeoutMs,
+  )
   const { log } = new AnswerWriter(answers, threadState, post)
   const instances = new Instances(await guestOptions(start, start.plugin, runtime, turns, log))
   await instances.openFirst()

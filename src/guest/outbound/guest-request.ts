@@ -75,10 +75,10 @@ function parseRequestJson(json: Uint8Array): unknown {
 
 function readRequestHeaders(headers: unknown): Record<string, string> {
   if (!isPlainObject(headers)) throw new OutboundRequestInvalidError('"headers" must be an object')
-  const given = Object.entries(headers)
-  if (given.length > MAX_HEADERS)
+  const sent = Object.entries(headers)
+  if (sent.length > MAX_HEADERS)
     throw new OutboundRequestInvalidError(`"headers" has more than ${MAX_HEADERS} entries`)
-  const entries = given.map(([name, value]): [string, string] => {
+  const entries = sent.map(([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value]
     throw new OutboundRequestInvalidError(`header ${quoteGuestText(name)} must be text`)
   })

@@ -7,10 +7,10 @@ import type { Target } from './target.ts'
 export function toOutboundError(error: unknown, { url, name }: Target): unknown {
   const code = isNativeError(error) && 'code' in error ? error.code : undefined
   if (typeof code !== 'string' || code.startsWith('WASM_SERVE_')) return error
-  return new OutboundFailedError(name, whyFailed(code, url), { cause: error })
+  return new OutboundFailedError(name, failureReason(code, url), { cause: error })
 }
 
-function whyFailed(code: string, { protocol, host, hostname }: URL): string {
+function failureReason(code: string, { protocol, host, hostname }: URL): string {
   switch (code) {
     case 'ENOTFOUND':
     case 'EAI_AGAIN':

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
-import { PieceQueue } from '../streams/piece-queue.ts'
+import { ChunkQueue } from '../streams/chunk-queue.ts'
 
 /** Listens to a response. */
 interface ResponseListener {
@@ -17,7 +17,7 @@ interface ResponseListener {
 export class ResponseReader {
   readonly #response: IncomingMessage
   readonly #bufferBytes: number
-  readonly #pieces = new PieceQueue()
+  readonly #pieces = new ChunkQueue()
   #received = 0
   #isComplete = false
 

@@ -1,14 +1,14 @@
 import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { GuestStreams } from '../streams/guest-stream.ts'
+import { requestFunctions } from '../streams/request-functions.ts'
+import { exchangeFunctions } from '../streams/stream-functions.ts'
+import { EXCHANGE_FUNCTIONS, importsExchange, REQUEST_FUNCTIONS, STREAMS } from '../streams/stream-imports.ts'
 import {
   callStream,
   type StreamOperation,
   type Operations as StreamOperations,
   type StreamReply,
-} from '../streams/operations.ts'
-import { requestFunctions } from '../streams/request-functions.ts'
-import { exchangeFunctions } from '../streams/stream-functions.ts'
-import { EXCHANGE_FUNCTIONS, importsExchange, REQUEST_FUNCTIONS, STREAMS } from '../streams/stream-imports.ts'
+} from '../streams/stream-protocol.ts'
 import { defineService, type OpenDefinition, type Operation } from './define-service.ts'
 import { type GuestService, importsOf } from './service.ts'
 

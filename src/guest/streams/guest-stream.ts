@@ -1,6 +1,7 @@
 import type { Caller } from '../../observe/observe.ts'
 import { type MaybePromise, thenMaybe } from '../../platform/maybe-promise.ts'
 import { blocksOf, type CallContext } from '../call-context.ts'
+import { EVENT_JSON_MAX, renderEvent } from './sse.ts'
 import {
   type MessageKind,
   type Operations,
@@ -9,8 +10,7 @@ import {
   type StreamClient,
   type StreamHost,
   type StreamReply,
-} from './operations.ts'
-import { EVENT_JSON_MAX, renderEvent } from './sse.ts'
+} from './stream-protocol.ts'
 
 /** Maximum bytes of the JSON of an answer's head, and of its trailers. */
 const HEAD_JSON_MAX = 131_072
@@ -124,13 +124,13 @@ export class GuestStream {
   #roomFor(bytes: number): Uint8Array<ArrayBuffer> {
     const needed = Math.min(this.#used + bytes, PIECE_BYTES)
     if (this.#buffer && this.#buffer.length >= needed) return this.#buffer
-    const larger = needed > MIN_BUFFER_BYTES ? this.#takeSpare() : new Uint8Array(MIN_BUFFER_BYTES)
+    const larger = needed > MIN_BUFFER_BYTES ? this.#takeReusable() : new Uint8Array(MIN_BUFFER_BYTES)
     if (this.#buffer) larger.set(this.#buffer.subarray(0, this.#used))
     this.#buffer = larger
     return larger
   }
 
-  #takeSpare(): Uint8Array<ArrayBuffer> {
+  #takeReusable(): Uint8Array<ArrayBuffer> {
     const taken = this.#spare ?? new Uint8Array(PIECE_BYTES)
     this.#spare = undefined
     return taken
@@ -145,7 +145,7 @@ export class GuestStream {
   /** A copy, which has its buffer for itself. @param bytes - At most {@link PIECE_BYTES}. */
   copy(bytes: Uint8Array): Uint8Array {
     if (bytes.length <= COPIED_BYTES) return bytes.slice()
-    const whole = this.#takeSpare()
+    const whole = this.#takeReusable()
     whole.set(bytes)
     return whole.subarray(0, bytes.length)
   }

@@ -3,8 +3,8 @@ import { thenMaybe } from '../../platform/maybe-promise.ts'
 import { blocksOf, type CallContext } from '../call-context.ts'
 import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import type { GuestStreams } from './guest-stream.ts'
-import { PIECE_BYTES, readLimit } from './operations.ts'
 import { codeOf, type RequestFunction, STREAM_CODES } from './stream-imports.ts'
+import { PIECE_BYTES, readLimit } from './stream-protocol.ts'
 
 /** The functions by which a guest streams requests to other servers. A block that a function returns belongs to the guest. */
 export function requestFunctions(streams: GuestStreams): Readonly<Record<RequestFunction, HostFunction>> {

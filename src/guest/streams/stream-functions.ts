@@ -2,8 +2,8 @@ import { thenMaybe } from '../../platform/maybe-promise.ts'
 import { blocksOf, type CallContext } from '../call-context.ts'
 import { type HostFunction, waitsSometimes } from '../host-functions.ts'
 import type { GuestStreams } from './guest-stream.ts'
-import { readLimit } from './operations.ts'
 import { codeOf, type ExchangeFunction, STREAM_CODES } from './stream-imports.ts'
+import { readLimit } from './stream-protocol.ts'
 
 /** The functions by which a guest reads its request and writes its answer. */
 export function exchangeFunctions(streams: GuestStreams): Readonly<Record<ExchangeFunction, HostFunction>> {

@@ -1,6 +1,6 @@
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
-import type { StreamProblem, StreamReply } from './operations.ts'
+import type { StreamProblem, StreamReply } from './stream-protocol.ts'
 
 /** The namespace of the functions for streams. */
 export const STREAMS = 'wasm-serve:http'

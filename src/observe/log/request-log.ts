@@ -79,8 +79,8 @@ const SANE = /^[\w.~:@+/=-]{1,128}$/
 
 /** The client's `x-request-id` if it is sane, else a new one. */
 export function requestId({ headers }: Pick<IncomingMessage, 'headers'>): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && SANE.test(given) ? given : newRequestId()
+  const received = headers['x-request-id']
+  return typeof received === 'string' && SANE.test(received) ? received : newRequestId()
 }
 
 /** Hexadecimal digits of an id: 128 bits. */

@@ -1,4 +1,4 @@
-import { isLoopback, whyRefused } from '../source/url.ts'
+import { isLoopback, refusalReason } from '../source/url.ts'
 
 /** Settings of one registry. */
 export interface RegistrySettings {
@@ -37,5 +37,5 @@ export function problemWithTarget(url: URL, from: URL, { isInsecure }: Endpoint)
   if (url.username !== '' || url.password !== '') return 'it has credentials in it'
   const checked = new URL(url)
   if (isInsecure && from.protocol === 'http:' && url.protocol === 'http:') checked.protocol = 'https:'
-  return whyRefused(checked, from)
+  return refusalReason(checked, from)
 }

@@ -11,7 +11,7 @@ import { isHeaderValue } from '../../platform/text.ts'
 import { type ContentCache, openContentCache } from './content-cache.ts'
 import { sha256InSlices } from './digest.ts'
 import { networkProblem } from './network-problem.ts'
-import { AUTHORIZATION_VARIABLE, showUrl, whyRefused } from './url.ts'
+import { AUTHORIZATION_VARIABLE, refusalReason, showUrl } from './url.ts'
 
 export interface CachedDownloadOptions extends DownloadOptions {
   /** SHA-256 in lower-case hex: only these bytes are returned, and the cache is tried before a download. */
@@ -126,7 +126,7 @@ export async function download(url: URL, options: DownloadOptions = {}): Promise
   try {
     const response = await follow(url, options, ended.signal)
     if (response.status === 304 && options.etag !== undefined) return undefined
-    const refused = whyNoPlugin(response, authorization !== undefined)
+    const refused = rejectionReason(response, authorization !== undefined)
     if (refused !== undefined) {
       await response.body?.cancel()
       throw new DownloadRefusedError(showUrl(url), refused)
@@ -195,13 +195,13 @@ function ownHeaders({ authorization, headers, etag }: DownloadOptions): Record<s
 
 function redirectTarget(first: URL, from: URL, location: string): URL {
   const next = URL.canParse(location, from) ? new URL(location, from) : undefined
-  const problem = next ? whyRefused(next, from) : 'it is not a URL'
+  const problem = next ? refusalReason(next, from) : 'it is not a URL'
   if (next && problem === undefined) return next
   const target = next ? showUrl(next) : 'something else'
   throw new DownloadRefusedError(showUrl(first), `it is redirected to ${target}: ${problem}`)
 }
 
-function whyNoPlugin({ status, headers }: Response, authorized: boolean): string | undefined {
+function rejectionReason({ status, headers }: Response, authorized: boolean): string | undefined {
   const credentials = authorized
     ? `it does not accept the credentials of ${AUTHORIZATION_VARIABLE}`
     : `it may want credentials: set ${AUTHORIZATION_VARIABLE}, for example to "Bearer ..."`

@@ -63,8 +63,8 @@ export function readModules(root: Fields, base: string | URL, problems: Problems
  * are imported by their names.
  */
 function nameModules(entries: readonly Fields[]): (string | undefined)[] {
-  const given = entries.map((entry) => entry.text('name'))
-  const named = given.indexOf(MAIN_NAME)
+  const present = entries.map((entry) => entry.text('name'))
+  const named = present.indexOf(MAIN_NAME)
   const unnamed = entries.filter((entry) => !entry.has('name')).length
   const last = unnamed === 1 ? entries.findIndex((entry) => !entry.has('name')) : entries.length - 1
   const main = named >= 0 ? named : last
@@ -72,7 +72,7 @@ function nameModules(entries: readonly Fields[]): (string | undefined)[] {
   const taken = new Set([MAIN_NAME])
   return entries.map((entry, index) => {
     if (index === main) return MAIN_NAME
-    const name = given[index]
+    const name = present[index]
     if (!entry.has('name')) entry.refuse('name', 'is missing: only the main module needs none')
     if (name === undefined) return undefined
     if (isHostNamespace(name)) entry.refuse('name', 'is reserved for the host')
@@ -92,16 +92,16 @@ function readManifestModule(
   if (hash !== undefined && digest === undefined)
     entry.refuse('hash', 'must be a SHA-256 digest, 64 hex digits')
 
-  const from = readPlace(entry, base)
+  const from = readLocation(entry, base)
   if (!from || name === undefined) return undefined
   if (digest !== undefined && from.digest !== undefined && from.digest !== digest)
     entry.refuse('hash', 'differs from the digest in "#sha256="')
   return { name, digest: digest ?? from.digest, from: from.place }
 }
 
-function readPlace(entry: Fields, base: string | URL): Pinned<ManifestModule['from']> | undefined {
-  const given = ['path', 'url', 'data'].filter((key) => entry.has(key))
-  const [kind, other] = given
+function readLocation(entry: Fields, base: string | URL): Pinned<ManifestModule['from']> | undefined {
+  const present = ['path', 'url', 'data'].filter((key) => entry.has(key))
+  const [kind, other] = present
   if (other !== undefined) return entry.refuse(other, `and "${kind}" exclude each other`)
   if (kind !== 'url') {
     for (const key of ['headers', 'method']) if (entry.has(key)) entry.refuse(key, 'goes only with "url"')
@@ -132,8 +132,8 @@ function readRequest(
   entry: Fields,
   base: string | URL,
 ): Pinned<ManifestRequest | ManifestArtifact> | undefined {
-  const given = entry.raw('url')
-  const text = given instanceof URL ? given.href : entry.text('url')
+  const present = entry.raw('url')
+  const text = present instanceof URL ? present.href : entry.text('url')
   const method = (entry.text('method') ?? 'GET').toUpperCase()
   if (!/^[A-Z][A-Z-]{0,31}$/.test(method) || REFUSED_METHODS.has(method))
     return entry.refuse('method', 'must be a method whose answer is a module, such as GET, POST or PUT')
@@ -171,8 +171,8 @@ function readArtifact(
 const REFUSED_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'HEAD', 'TRACE', 'TRACK'])
 
 function readData(entry: Fields): Pinned<ManifestBytes> | undefined {
-  const given = entry.raw('data')
-  const bytes = given instanceof Uint8Array ? given : decodeBase64(entry)
+  const present = entry.raw('data')
+  const bytes = present instanceof Uint8Array ? present : decodeBase64(entry)
   return bytes && { place: { kind: 'bytes', bytes }, digest: undefined }
 }
 
@@ -278,8 +278,8 @@ export class Fields {
     const value = this.#values.get(key)
     if (value === undefined) return undefined
     if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value
-    const given = typeof value === 'number' ? String(value) : typeName(value)
-    return this.refuse(key, `must be a whole number from ${least} to ${most}, not ${given}`)
+    const present = typeof value === 'number' ? String(value) : typeName(value)
+    return this.refuse(key, `must be a whole number from ${least} to ${most}, not ${present}`)
   }
 
   list(key: string): readonly unknown[] | undefined {

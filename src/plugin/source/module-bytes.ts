@@ -61,7 +61,7 @@ export async function readSourceFile(path: string, isServing = false): Promise<U
     if (found.isFile() || found.isDirectory())
       return isServing || found.size > SMALL_BYTES ? await readFile(path) : readFileSync(path)
   } catch (error) {
-    throw new PluginUnreadableError(path, await whyUnreadable(error, path), { cause: error })
+    throw new PluginUnreadableError(path, await readFailureReason(error, path), { cause: error })
   }
   throw new PluginUnreadableError(path, 'it is not a regular file')
 }
@@ -69,7 +69,7 @@ export async function readSourceFile(path: string, isServing = false): Promise<U
 /** Reading this much synchronously takes 30 us, and asynchronously 100 us. */
 const SMALL_BYTES = 262_144
 
-async function whyUnreadable(error: unknown, path: string): Promise<string> {
+async function readFailureReason(error: unknown, path: string): Promise<string> {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':

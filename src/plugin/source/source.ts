@@ -26,7 +26,7 @@ import { type ManifestBase, type ManifestSettings, parseManifest } from './manif
 import type { ManifestModule } from './manifest-module.ts'
 import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
-import { isUrl, type LinkOption, nameOfPlace, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
+import { isUrl, type LinkOption, nameOfSource, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
 
 /**
  * The source of a plug-in: a path or URL of a module or manifest, the bytes of a module, or a manifest. A path or URL may
@@ -133,7 +133,7 @@ function nameOf(
   modules: readonly SourceModule[],
   settings: ManifestSettings | undefined,
 ): string {
-  if (typeof source === 'string' || source instanceof URL) return nameOfPlace(String(source))
+  if (typeof source === 'string' || source instanceof URL) return nameOfSource(String(source))
   const [main] = modules
   if (source instanceof Uint8Array && main) return `sha256:${main.digest}`
   return `sha256:${sha256(JSON.stringify([modules.map(({ name, digest }) => [name, digest]), settings]))}`

@@ -34,7 +34,7 @@ export function parseSourceUrl(text: string | URL, base?: URL): Pinned<URL> | Re
   if (pinned.place !== '' && pinned.place !== '#')
     return { problem: 'the only thing that may follow "#" is sha256=<64 hex digits>' }
   url.hash = ''
-  const problem = whyRefused(url, base)
+  const problem = refusalReason(url, base)
   return problem === undefined ? { place: url, digest: pinned.digest } : { problem }
 }
 
@@ -44,7 +44,7 @@ export function parseSourceUrl(text: string | URL, base?: URL): Pinned<URL> | Re
  * @param from - The URL that named this one, by a redirect or in a manifest.
  * @returns undefined if it is permitted.
  */
-export function whyRefused(url: URL, from?: URL): string | undefined {
+export function refusalReason(url: URL, from?: URL): string | undefined {
   if (url.username !== '' || url.password !== '')
     return `credentials in a URL end up in logs: set ${AUTHORIZATION_VARIABLE} to the header's value instead`
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
@@ -92,13 +92,13 @@ export interface LinkOption {
  * `extism:host/user`, so a relative path with `=` in it must start with `./`.
  */
 export function parseLink(text: string): LinkOption {
-  const match = isPlace(text) ? null : /^([^=#?\\]+)=(.+)$/s.exec(text)
+  const match = isPathOrUrl(text) ? null : /^([^=#?\\]+)=(.+)$/s.exec(text)
   if (match) return { name: match[1] ?? '', source: match[2] ?? '' }
   return { name: sourceName(text).replace(/\.wasm$/, ''), source: text }
 }
 
 /** Whether a text starts like a path or URL. */
-function isPlace(text: string): boolean {
+function isPathOrUrl(text: string): boolean {
   return isUrl(text) || /^(?:\.{0,2}[/\\]|[a-z]:[/\\])/i.test(text)
 }
 
@@ -107,7 +107,7 @@ function isPlace(text: string): boolean {
  * one, because clients get names in answers; its URL without credentials and query; its artifact without tag and digest.
  * An update has the name of its predecessor.
  */
-export function nameOfPlace(source: string): string {
+export function nameOfSource(source: string): string {
   const place = placeOf(source)
   if (!isUrl(place)) return pathName(isAbsolute(place) ? basename(place) : place)
   if (/^oci:\/\//i.test(place)) return `oci:${withoutTag(place).slice('oci:'.length)}`

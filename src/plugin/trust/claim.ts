@@ -4,7 +4,7 @@ import { isObject } from '../../platform/json-text.ts'
 import type { Refusal } from '../source/url.ts'
 import { type Bundle, type MessageSignature, parseBundle } from './bundle.ts'
 import { parseEnvelope, signedBytes } from './dsse.ts'
-import type { EvidencePiece } from './evidence.ts'
+import type { EvidenceItem } from './evidence.ts'
 import type { Identity } from './keyless.ts'
 import { problemWithPayload } from './simple-signing.ts'
 import { fromBase64, parseJsonBytes } from './strict-json.ts'
@@ -34,8 +34,8 @@ export type Signer =
  *
  * @param digest - Of the manifest: `sha256:` and 64 hex digits.
  */
-export async function verifyPiece(
-  piece: EvidencePiece,
+export async function verifyItem(
+  piece: EvidenceItem,
   digest: string,
   policy: Policy,
 ): Promise<Claim | Refusal> {
@@ -105,7 +105,7 @@ async function verifyAttestation(content: Uint8Array, hex: string, policy: Polic
 
 /** Verifies a signature of cosign 2. */
 async function verifySimpleSigning(
-  { content, signature: text }: EvidencePiece,
+  { content, signature: text }: EvidenceItem,
   digest: string,
   policy: Policy,
 ): Promise<Claim | Refusal> {

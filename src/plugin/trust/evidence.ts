@@ -10,10 +10,10 @@ import { fromBase64, parseJsonBytes } from './strict-json.ts'
  * What a registry has about a manifest: signatures and attestations. Nothing in it is verified. It stays valid as long
  * as the manifest's digest, so that it can be kept in a cache: {@link renderEvidence}, {@link parseEvidence}.
  */
-export type Evidence = readonly EvidencePiece[]
+export type Evidence = readonly EvidenceItem[]
 
 /** A signature or attestation. */
-export interface EvidencePiece {
+export interface EvidenceItem {
   /** `simple-signing` and `dsse` are of cosign 2. `unreadable` is a signature that cannot be used; it says why. */
   readonly kind: 'bundle' | 'simple-signing' | 'dsse' | 'unreadable'
   /** The digest of the layer or manifest in the registry. */
@@ -64,12 +64,12 @@ export function renderEvidence(evidence: Evidence): string {
 export function parseEvidence(text: string): Evidence | undefined {
   const parsed = parseJsonBytes(Buffer.from(text))
   if ('problem' in parsed || !Array.isArray(parsed.value)) return undefined
-  const pieces = parsed.value.slice(0, MAX_PIECES + 1).map(parsePiece)
+  const pieces = parsed.value.slice(0, MAX_PIECES + 1).map(parseItem)
   const known = pieces.filter((piece) => piece !== undefined)
   return known.length === parsed.value.length && known.length <= MAX_PIECES ? known : undefined
 }
 
-function parsePiece(value: unknown): EvidencePiece | undefined {
+function parseItem(value: unknown): EvidenceItem | undefined {
   if (!isObject(value)) return undefined
   const { kind, origin, signature } = value
   const content = fromBase64(value.content)
@@ -154,7 +154,7 @@ class Collector {
     return layers.length === parsed.value.layers.length ? layers : undefined
   }
 
-  async #piece(kind: 'bundle' | 'simple-signing' | 'dsse', layer: Layer): Promise<EvidencePiece> {
+  async #piece(kind: 'bundle' | 'simple-signing' | 'dsse', layer: Layer): Promise<EvidenceItem> {
     this.#countPiece()
     this.#count(layer.size)
     const content = await this.#registry.blob(this.#repository, layer, MAX_BUNDLE_BYTES)
@@ -165,7 +165,7 @@ class Collector {
     return { kind, origin: layer.digest, content, signature }
   }
 
-  #unknown(digest: string, type: string): EvidencePiece {
+  #unknown(digest: string, type: string): EvidenceItem {
     this.#countPiece()
     return unreadable(digest, `its layer does not have the type ${type}`)
   }
@@ -209,6 +209,6 @@ function parseLayer(value: unknown): Layer | undefined {
   return isObject(annotations) ? { mediaType, digest, size, annotations } : undefined
 }
 
-function unreadable(origin: string, problem: string): EvidencePiece {
+function unreadable(origin: string, problem: string): EvidenceItem {
   return { kind: 'unreadable', origin, content: Buffer.from(problem) }
 }

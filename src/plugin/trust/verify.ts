@@ -7,7 +7,7 @@ import { printable } from '../../platform/text.ts'
 import { sha256InSlices } from '../source/digest.ts'
 import type { Refusal } from '../source/url.ts'
 import { MAX_BUNDLE_BYTES } from './bundle.ts'
-import { type Claim, type Signer, verifyFileBundle, verifyPiece } from './claim.ts'
+import { type Claim, type Signer, verifyFileBundle, verifyItem } from './claim.ts'
 import type { Evidence } from './evidence.ts'
 import { parseJsonBytes } from './strict-json.ts'
 import type { Policy } from './trust.ts'
@@ -39,7 +39,7 @@ export async function verifyArtifact(
 ): Promise<Verified> {
   const results: (Claim | Refusal)[] = []
   for (const piece of evidence) {
-    const result = await verifyPiece(piece, digest, policy)
+    const result = await verifyItem(piece, digest, policy)
     // Twelve digits identify the layer in the registry.
     const origin = piece.origin.slice(0, 'sha256:'.length + 12)
     results.push('problem' in result ? { problem: `${origin}: ${result.problem}` } : result)

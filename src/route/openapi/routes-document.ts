@@ -57,7 +57,7 @@ function routeOperation(
   schema: XtpSchema | undefined,
   prefix: string,
 ): object {
-  const point = (given: JsonSchema) => pointTo(given, prefix)
+  const point = (value: JsonSchema) => pointTo(value, prefix)
   const problem = { $ref: '#/components/schemas/Problem' }
   const { summary, description, body, responses } = describeRoute(route, schema, point, problem)
   const { host } = route

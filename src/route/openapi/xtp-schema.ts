@@ -123,13 +123,13 @@ export async function parseXtpSchema(text: string, refuse: Refuse = ignore): Pro
   }
   const schemas = toMap(toMap(root.get('components')).get('schemas'))
   return {
-    exports: new Map([...toMap(root.get('exports'))].map(([name, given]) => [name, toExport(given)])),
-    schemas: new Map([...schemas].map(([name, given]) => [name, toJsonSchema(given)])),
+    exports: new Map([...toMap(root.get('exports'))].map(([name, value]) => [name, toExport(value)])),
+    schemas: new Map([...schemas].map(([name, value]) => [name, toJsonSchema(value)])),
   }
 }
 
-function toExport(given: unknown): XtpExport {
-  const map = toMap(given)
+function toExport(value: unknown): XtpExport {
+  const map = toMap(value)
   return {
     description: textField(map.get('description')),
     input: toValue(map.get('input')),
@@ -137,18 +137,18 @@ function toExport(given: unknown): XtpExport {
   }
 }
 
-function toValue(given: unknown): XtpValue | undefined {
-  if (typeof given !== 'object' || given === null) return undefined
-  const schema = toJsonSchema(given)
+function toValue(value: unknown): XtpValue | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const schema = toJsonSchema(value)
   const isText = schema.type === 'string'
   const contentType =
-    textField(toMap(given).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
+    textField(toMap(value).get('contentType')) ?? (isText ? 'text/plain' : 'application/json')
   return { contentType, schema }
 }
 
 /** XTP's types are those of JSON schema, plus `buffer`, which is base64 in JSON. */
-function toJsonSchema(given: unknown, depth = 0): JsonSchema {
-  const map = toMap(given)
+function toJsonSchema(value: unknown, depth = 0): JsonSchema {
+  const map = toMap(value)
   const reference = textField(map.get('$ref'))
   if (reference !== undefined) return { $ref: reference }
   if (depth === MAX_SCHEMA_DEPTH) return {}
@@ -176,8 +176,8 @@ function toJsonSchema(given: unknown, depth = 0): JsonSchema {
 
 const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array'])
 
-function toProperties(given: unknown, depth: number): Record<string, JsonSchema> {
-  return Object.fromEntries([...toMap(given)].map(([name, item]) => [name, toJsonSchema(item, depth + 1)]))
+function toProperties(value: unknown, depth: number): Record<string, JsonSchema> {
+  return Object.fromEntries([...toMap(value)].map(([name, item]) => [name, toJsonSchema(item, depth + 1)]))
 }
 
 function toMap(value: unknown): ReadonlyMap<string, unknown> {

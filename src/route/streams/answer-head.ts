@@ -4,7 +4,7 @@ import {
   isKnown,
   isOfServer,
   isRepeatable,
-  readGivenHeaders,
+  readHeaderLines,
 } from '../../contract/answer-headers.ts'
 import { AnswerProblem } from '../../contract/http-answer.ts'
 import { type JsonOutput, readJson, readStatus } from '../../contract/json-output.ts'
@@ -69,14 +69,14 @@ function limitsOf(what: string) {
   return { what, items: GUEST_LIMITS.headerLines, depth: GUEST_LIMITS.jsonDepth }
 }
 
-/** @param given - undefined: the output as a whole. */
+/** @param value - undefined: the output as a whole. */
 function readHeaders<Value>(
   output: JsonOutput<Value>,
-  given: Value | undefined,
+  value: Value | undefined,
   problemWith: (name: string, value: string) => string | undefined,
 ): Map<string, string[]> {
   const headers = new Map<string, string[]>()
-  for (const [name, texts] of readGivenHeaders(output, given, 'headers')) {
+  for (const [name, texts] of readHeaderLines(output, value, 'headers')) {
     const lowerName = name.toLowerCase()
     const all = headers.get(lowerName) ?? []
     for (const text of texts) {
@@ -92,9 +92,9 @@ function readHeaders<Value>(
   return headers
 }
 
-function readNames<Value>(output: JsonOutput<Value>, given: Value): Set<string> {
-  if (output.kindOf(given) !== 'array') throw new AnswerProblem('trailers must be an array of names')
-  const names = output.elements(limitsOf('trailers'), given).map((value) => output.string(value))
+function readNames<Value>(output: JsonOutput<Value>, value: Value): Set<string> {
+  if (output.kindOf(value) !== 'array') throw new AnswerProblem('trailers must be an array of names')
+  const names = output.elements(limitsOf('trailers'), value).map((value) => output.string(value))
   return new Set(
     names.map((name) => {
       if (name === undefined || problemWithTrailer(name, ''))

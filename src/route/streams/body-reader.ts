@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BadRequestError } from '../../errors/errors.ts'
-import { PieceQueue } from '../../guest/streams/piece-queue.ts'
+import { ChunkQueue } from '../../guest/streams/chunk-queue.ts'
 import { hasBody, isTooLarge, restFrom, TURN_PIECES, tooLarge } from '../body.ts'
 
 /** Reads the body of a request piece by piece. It keeps a bounded number of bytes: beyond, the client has to wait. */
@@ -8,7 +8,7 @@ export class BodyReader {
   readonly #request: IncomingMessage
   readonly #limit: number
   readonly #bufferBytes: number
-  readonly #pieces = new PieceQueue()
+  readonly #pieces = new ChunkQueue()
   #received = 0
   #pieceCount = 0
   #isReading = false

@@ -10,7 +10,7 @@ import {
   type StreamProblem,
   type StreamReply,
   type StreamRequests,
-} from '../../guest/streams/operations.ts'
+} from '../../guest/streams/stream-protocol.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 import { withHeaders } from '../guest-http.ts'

@@ -9,7 +9,7 @@ import {
   RequestTimeoutError,
   StreamTimeoutError,
 } from '../../errors/errors.ts'
-import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/operations.ts'
+import type { StreamExchange, StreamProblem, StreamReply } from '../../guest/streams/stream-protocol.ts'
 import type { StreamStats } from '../../observe/counters.ts'
 import type { StreamEvent } from '../../observe/observe.ts'
 import { nextTurn } from '../../platform/event-loop.ts'

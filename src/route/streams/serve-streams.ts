@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { setCommonHeaders } from '../../contract/answer-headers.ts'
 import { ClientGoneError, GuestError, QueueSlowError, StreamsFullError } from '../../errors/errors.ts'
-import { connectStream } from '../../guest/streams/operations.ts'
+import { connectStream } from '../../guest/streams/stream-protocol.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { type CallObserver, type ObservedCall, outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'

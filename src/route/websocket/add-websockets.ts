@@ -86,10 +86,10 @@ export async function addWebSockets(
   addRoute: (
     scope: FastifyInstance,
     route: TableRoute,
-    given: VersionedOptions,
+    options: VersionedOptions,
     more: Partial<RouteOptions>,
   ) => void,
-  given: VersionedOptions,
+  options: VersionedOptions,
 ): Promise<void> {
   const { default: websocket } = await loadPackage(
     'the contract websocket',
@@ -117,7 +117,7 @@ export async function addWebSockets(
           websocket,
           packageOptions({ ...server, ...messageLimits(maxPayload), handleProtocols }),
         )
-      addRoute(scope, route, given, {
+      addRoute(scope, route, options, {
         method: 'GET', // the package wants no list
         preHandler: (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => {
           const problem = sockets.problemWith(request, request.ws === true)

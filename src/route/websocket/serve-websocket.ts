@@ -11,7 +11,7 @@ import {
   WebSocketOriginError,
   WebSocketsFullError,
 } from '../../errors/errors.ts'
-import { connectStream } from '../../guest/streams/operations.ts'
+import { connectStream } from '../../guest/streams/stream-protocol.ts'
 import type { RouteMeter } from '../../observe/metrics.ts'
 import { outcomeOf } from '../../observe/observe.ts'
 import type { ServedRoute } from '../../options/served-route.ts'
@@ -168,7 +168,7 @@ export class RouteSockets {
   }
 
   async #call(
-    given: Uint8Array,
+    value: Uint8Array,
     exchange: SocketExchange,
     connection: Connection,
     { calls, isPerConnection }: SocketVersion,
@@ -182,7 +182,7 @@ export class RouteSockets {
     connectStream(request, exchange)
     let observer: ReturnType<NonNullable<Calls['observe']>> | undefined
     try {
-      const input = hooks ? await hookedInput({ route, request, input: given }, hooks.onCall) : given
+      const input = hooks ? await hookedInput({ route, request, input: value }, hooks.onCall) : value
       observer = observe?.(request)
       const caller = new SocketCaller(request, observer, connection, isPerConnection ? exchange : undefined)
       const output = await engine.call(exportName, input, caller)
@@ -231,9 +231,9 @@ class SocketCaller extends RequestCaller {
 export const VERSION = '13'
 
 /** Names of subprotocols. (RFC 6455, section 4.1) */
-function areProtocols(given: string | undefined): boolean {
-  if (given === undefined) return true
-  const names = given.split(',').map((name) => name.trim())
+function areProtocols(value: string | undefined): boolean {
+  if (value === undefined) return true
+  const names = value.split(',').map((name) => name.trim())
   return names.every((name) => isHeader(name, '')) && new Set(names).size === names.length
 }
 

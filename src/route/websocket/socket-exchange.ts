@@ -5,7 +5,7 @@ import type {
   StreamExchange,
   StreamMessage,
   StreamReply,
-} from '../../guest/streams/operations.ts'
+} from '../../guest/streams/stream-protocol.ts'
 import type { Connection } from './connection.ts'
 
 /** A guest may run for this long after its connection has ended. */

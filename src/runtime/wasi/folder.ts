@@ -85,13 +85,13 @@ export class Folder extends Descriptor {
   }
 
   statPath(path: string, follow: boolean): BigIntStats {
-    return atPath(this.#directory, path, follow, statPlace)
+    return atPath(this.#directory, path, follow, statEntry)
   }
 
   setPathTimes(path: string, follow: boolean, atime: bigint, mtime: bigint, flags: number): void {
     this.#checkWritable()
     atPath(this.#directory, path, follow, (place) => {
-      const times = newTimes(statPlace(place), atime, mtime, flags)
+      const times = newTimes(statEntry(place), atime, mtime, flags)
       lutimesSync(pathOfEntry(place), ...times)
     })
   }
@@ -106,7 +106,7 @@ export class Folder extends Descriptor {
 
   unlink(path: string): void {
     this.#change(path, (place) => {
-      if (statPlace(place).isDirectory()) throw new WasiError('EISDIR')
+      if (statEntry(place).isDirectory()) throw new WasiError('EISDIR')
       unlinkSync(pathOfEntry(place))
     })
   }
@@ -116,8 +116,8 @@ export class Folder extends Descriptor {
     target.#checkWritable()
     this.#change(path, (from) =>
       target.#change(newPath, (to) => {
-        if (to.wantsDirectory && !statPlace(from).isDirectory()) throw new WasiError('ENOTDIR')
-        if (from.wantsDirectory) statPlace(from)
+        if (to.wantsDirectory && !statEntry(from).isDirectory()) throw new WasiError('ENOTDIR')
+        if (from.wantsDirectory) statEntry(from)
         checkMovable(from.directory, from.name)
         renameSync(pathOfEntry(from), pathOfEntry(to))
       }),
@@ -130,7 +130,7 @@ export class Folder extends Descriptor {
     target.#checkWritable()
     atPath(this.#directory, path, follow, (from) =>
       target.#change(newPath, (to) => {
-        if (!statPlace(from).isFile()) throw new WasiError('EPERM')
+        if (!statEntry(from).isFile()) throw new WasiError('EPERM')
         linkSync(pathOfEntry(from), pathOfEntry(to))
       }),
     )
@@ -185,7 +185,7 @@ function pathOfEntry({ directory, name }: DirectoryEntry): string {
   return directory.at(name)
 }
 
-function statPlace(place: DirectoryEntry): BigIntStats {
+function statEntry(place: DirectoryEntry): BigIntStats {
   const stat = lstatSync(pathOfEntry(place), { bigint: true })
   if (place.wantsDirectory && !stat.isDirectory()) throw new WasiError('ENOTDIR')
   return stat

@@ -124,9 +124,9 @@ function isCompressible(reply: FastifyReply): boolean {
  * one. (RFC 9110, section 8.8.1)
  */
 function describeEncodings(reply: FastifyReply): void {
-  const given = [reply.getHeader('vary') ?? []].flat().join(', ')
-  if (!/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(given))
-    reply.header('vary', given === '' ? 'accept-encoding' : `${given}, accept-encoding`)
+  const present = [reply.getHeader('vary') ?? []].flat().join(', ')
+  if (!/(?:^|,)\s*(?:\*|accept-encoding)\s*(?:,|$)/i.test(present))
+    reply.header('vary', present === '' ? 'accept-encoding' : `${present}, accept-encoding`)
   const tag = String(reply.getHeader('etag') ?? '')
   if (tag.startsWith('"')) reply.header('etag', `W/${tag}`)
 }

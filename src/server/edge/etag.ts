@@ -11,8 +11,8 @@ export function addEtag(app: FastifyInstance, isWeak: boolean): void {
   app.addHook('onSend', ({ method, headers }, reply, payload, done) => {
     const isRead = method === 'GET' || method === 'HEAD'
     if (!isRead || reply.statusCode !== 200 || !isWhole(payload)) return done(null, payload)
-    const given = reply.getHeader('etag')
-    const tag = given === undefined ? tagOf(payload, isWeak) : String(given)
+    const present = reply.getHeader('etag')
+    const tag = present === undefined ? tagOf(payload, isWeak) : String(present)
     reply.header('etag', tag)
     const wanted = headers['if-none-match']
     if (wanted === undefined || !isAmong(tag, wanted)) return done(null, payload)

@@ -329,7 +329,7 @@ export class RemoteKeys implements JwtKeys {
       this.#failedAt = this.#now()
       if (this.isClosed) return
       const { code } = new JwtKeysUnavailableError()
-      const fields = { url: this.#url, code, reason: whyUnfetched(error, this.#timeoutMs) }
+      const fields = { url: this.#url, code, reason: fetchFailureReason(error, this.#timeoutMs) }
       if (this.#isYounger(this.#keys, STALE_MS))
         log.warn(fields, 'keys of tokens cannot be fetched: the last ones count for now')
       else log.error(fields, 'keys of tokens cannot be fetched: requests are answered with 503')
@@ -364,7 +364,7 @@ export class RemoteKeys implements JwtKeys {
 }
 
 /** Explains the failure for the log. If several addresses failed, the error has a code, but no message. */
-function whyUnfetched(error: unknown, timeoutMs: number): string {
+function fetchFailureReason(error: unknown, timeoutMs: number): string {
   if (error instanceof SyntaxError) return 'it is not JSON'
   if (!(error instanceof Error)) return String(error)
   if (error.name === 'TimeoutError') return `there was no answer within ${timeoutMs} ms`

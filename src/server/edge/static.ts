@@ -33,20 +33,20 @@ type Send = typeof import('@fastify/send')
  * Serves the files in these folders by GET and HEAD. Hidden files and directory listings are not served. A route for these
  * methods at the URL of a file takes precedence.
  *
- * @param given - The folders by their URL prefix.
+ * @param present - The folders by their URL prefix.
  * @param isPublic - Whether shared caches may keep the files, because no key is needed.
  * @returns what answers requests that no route wants: other methods at the URL of a file, and the prefix without its slash.
  * @throws {@link PackageMissingError}, {@link StaticFolderError}
  */
 export async function addStatic(
   app: FastifyInstance,
-  given: Readonly<Record<string, string>>,
+  present: Readonly<Record<string, string>>,
   isPublic: boolean,
 ): Promise<AnswerUnrouted> {
   const load = () => import('@fastify/send')
   const { default: send } = await loadPackage('the option static', '@fastify/send', load)
-  for (const folder of Object.values(given)) await refuseUnusableFolder(folder)
-  const folders = Object.entries(given).map(([prefix, folder]) => ({
+  for (const folder of Object.values(present)) await refuseUnusableFolder(folder)
+  const folders = Object.entries(present).map(([prefix, folder]) => ({
     prefix: prefix.endsWith('/') ? prefix : `${prefix}/`,
     path: resolve(folder),
     cacheControl: `${isPublic ? 'public' : 'private'}, max-age=0`,
@@ -119,7 +119,7 @@ async function hasFile(folder: StaticFolder, request: FastifyRequest): Promise<b
 }
 
 /** What a URL names below a folder. */
-interface Place {
+interface NamedPath {
   /** Valid file names: none contains a separator, and none is hidden. */
   readonly names: readonly string[]
   /** Whether the URL ends with a slash. */
@@ -136,7 +136,7 @@ function isPrefixOf({ prefix }: StaticFolder, path: string): boolean {
 }
 
 /** @returns undefined if a name is invalid, or the URL spells the prefix differently. */
-function placeIn(folder: StaticFolder, path: string): Place | undefined {
+function placeIn(folder: StaticFolder, path: string): NamedPath | undefined {
   if (isPrefixOf(folder, path)) return { names: [], isFolder: false }
   if (!path.startsWith(folder.prefix)) return undefined
   const names = path.slice(folder.prefix.length).split('/').map(decodeSegment)
@@ -158,7 +158,7 @@ function isName(name: string | undefined): name is string {
 }
 
 /** A file, or a folder with an index whose URL needs a slash: relative links in the index would lead elsewhere. */
-async function find({ path }: StaticFolder, place: Place): Promise<OpenedEntry | 'folder' | undefined> {
+async function find({ path }: StaticFolder, place: NamedPath): Promise<OpenedEntry | 'folder' | undefined> {
   const { names, isFolder } = place
   const entry = await openBelow(path, isFolder ? [...names, INDEX] : names)
   if (entry?.stat.isFile()) return entry
@@ -170,7 +170,7 @@ async function find({ path }: StaticFolder, place: Place): Promise<OpenedEntry |
 }
 
 /** No other host: what follows the first slash is neither a slash nor a backslash. */
-function folderUrl({ prefix }: StaticFolder, { names }: Place, request: FastifyRequest): string {
+function folderUrl({ prefix }: StaticFolder, { names }: NamedPath, request: FastifyRequest): string {
   const path = names.map((name) => `${encodeURIComponent(name)}/`).join('')
   const query = (request.raw.url ?? '').slice(pathOf(request).length)
   return prefix + path + query.replace(/[^!-~]/g, encodeByte)

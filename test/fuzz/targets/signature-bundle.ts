@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { hasOwnCode } from '../../../src/errors/failure.ts'
-import type { EvidencePiece } from '../../../src/plugin/trust/evidence.ts'
+import type { EvidenceItem } from '../../../src/plugin/trust/evidence.ts'
 import { openTrust, type Policy } from '../../../src/plugin/trust/trust.ts'
 import { verifyArtifact, verifyFile } from '../../../src/plugin/trust/verify.ts'
 import { DIGEST, FILE, fixture, KEYLESS, snapshot } from '../../support/signatures.ts'
@@ -79,7 +79,7 @@ async function verify(kind: number, content: Uint8Array, policy: Policy): Promis
       const { signer } = await verifyFile('x', FILE, content, policy)
       return `file by ${signer.kind}`
     }
-    const piece: EvidencePiece = { kind: name, origin: DIGEST, content, signature: COSIGN_2_SIGNATURE }
+    const piece: EvidenceItem = { kind: name, origin: DIGEST, content, signature: COSIGN_2_SIGNATURE }
     const { signer, format } = await verifyArtifact('x', DIGEST, [piece], policy)
     const part = name === 'simple-signing' ? base64(content) : signedPart(parse(content), content)
     if (!SIGNED.has(part)) throw new Error('it was not signed')

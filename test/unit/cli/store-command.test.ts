@@ -43,7 +43,7 @@ async function run(
     writeBytes: () => undefined,
     writeError: () => undefined,
     readInput: async () => Buffer.from(input),
-    readPieces: () => Readable.from([]),
+    readChunks: () => Readable.from([]),
     sendBytes: async () => true,
     readLines: () => Readable.from([]),
     logTerminal: undefined,

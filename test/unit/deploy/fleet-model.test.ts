@@ -8,7 +8,7 @@ import { revertTo } from '../../../src/deploy/fleet/changes.ts'
 import { digestsOfTexts } from '../../../src/deploy/fleet/contents.ts'
 import { FleetNode, type FleetServer } from '../../../src/deploy/fleet/fleet-node.ts'
 import type { FleetHead, FleetRevision, RolloutRules } from '../../../src/deploy/fleet/fleet-store.ts'
-import { wantedBy } from '../../../src/deploy/fleet/rollout.ts'
+import { revisionFor } from '../../../src/deploy/fleet/rollout.ts'
 import { parseState, renderState } from '../../../src/deploy/state-json.ts'
 import { PluginInvalidError } from '../../../src/errors/errors.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
@@ -65,7 +65,7 @@ class ModelNode {
   start(): FleetNode {
     const { fleet, rules } = this.#model
     const head = fleet.head
-    const wanted = head && wantedBy(head, this.name, { revision: 0, id: '' })
+    const wanted = head && revisionFor(head, this.name, { revision: 0, id: '' })
     const texts = this.#model.textsOf(wanted)
     const edits = parseState(texts.edits)
     if ('problem' in edits) throw new Error(edits.problem)
@@ -184,7 +184,7 @@ class Model {
 
   /** Whether a head allowed it, or the node made it: who makes a change serves it first. */
   allowed(node: string, revision: number): boolean {
-    return this.heads.some((head) => wantedBy(head, node, { revision: 0, id: '' })?.revision === revision)
+    return this.heads.some((head) => revisionFor(head, node, { revision: 0, id: '' })?.revision === revision)
   }
 
   async seed(): Promise<void> {

@@ -6,7 +6,7 @@ import {
   PIECE_BYTES,
   type StreamClient,
   type StreamExchange,
-} from '../../../src/guest/streams/operations.ts'
+} from '../../../src/guest/streams/stream-protocol.ts'
 import { keepLog } from '../../support/instance.ts'
 
 const DONE = { answer: undefined } as const

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { rememberedModules } from '../../../src/plugin/compiled-modules.ts'
+import { cachedModuleCount } from '../../../src/plugin/compiled-modules.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { guestBytes } from '../../support/guest.ts'
 import { collectGarbage } from '../../support/heap.ts'
@@ -12,16 +12,16 @@ function variant(number: number): Uint8Array {
 
 test('what is compiled is remembered while it is used, and forgotten when nothing uses it', async () => {
   const kept = await loadPlugin(variant(0))
-  const before = rememberedModules()
+  const before = cachedModuleCount()
   const load = async () => {
     for (let number = 1; number <= 50; number++) await loadPlugin(variant(number))
   }
   await load()
-  expect(rememberedModules()).toBeGreaterThan(before)
-  while (rememberedModules() > before) {
+  expect(cachedModuleCount()).toBeGreaterThan(before)
+  while (cachedModuleCount() > before) {
     collectGarbage()
     await sleep(1)
   }
   expect((await loadPlugin(variant(0))).module).toBe(kept.module)
-  expect(rememberedModules()).toBeLessThanOrEqual(before)
+  expect(cachedModuleCount()).toBeLessThanOrEqual(before)
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { keySpace } from '../../../src/guest/store/store.ts'
-import { nameOfPlace } from '../../../src/plugin/source/url.ts'
+import { nameOfSource } from '../../../src/plugin/source/url.ts'
 import { namePart } from '../../../src/route/openapi/routes-document.ts'
 
 test.each([
@@ -23,7 +23,7 @@ test.each([
   ['OCI://localhost:5000/hello:1@sha256:00', 'oci://localhost:5000/hello'],
   [`oci://ghcr.io/acme/hello@sha256:${'0'.repeat(64)}`, 'oci://ghcr.io/acme/hello'],
 ])('the name of %s is %s', (source, name) => {
-  expect(nameOfPlace(source)).toBe(name)
+  expect(nameOfSource(source)).toBe(name)
 })
 
 /** Texts with the characters that names of plug-ins and the encodings of keys have. */
@@ -69,7 +69,7 @@ test('different relative paths never have the same name', () => {
       const [first, second] = [one, other].map((parts) => `${['x', 'y', 'z', 'q', ...parts].join('/')}.wasm`)
       if (!first || !second) throw new Error('two paths')
       const isSame = new URL(first, 'http://a/').pathname === new URL(second, 'http://a/').pathname
-      return isSame === (nameOfPlace(first) === nameOfPlace(second))
+      return isSame === (nameOfSource(first) === nameOfSource(second))
     }),
   )
 })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { printable } from '../../../src/platform/text.ts'
-import { verifyPiece } from '../../../src/plugin/trust/claim.ts'
+import { verifyItem } from '../../../src/plugin/trust/claim.ts'
 import {
   collectEvidence,
   type Evidence,
@@ -294,7 +294,7 @@ describe('a signature by an identity', () => {
     const issuer = 'https://github.com/login/oauth'
     const identity = 'other@example.com'
     const verify = async (root: string) =>
-      verifyPiece(piece, digest, await policy({ issuer, identity, trustedRoot: fixture(root) }))
+      verifyItem(piece, digest, await policy({ issuer, identity, trustedRoot: fixture(root) }))
     // Everything but the identity is verified before it is compared.
     expect(await verify('sigstore-trusted-root.json')).toEqual({
       problem: expect.stringMatching(/^its identity is /),

@@ -36,7 +36,7 @@ export class SuspendedCall implements Caller {
 }
 
 /** The owner of a thread's turns. */
-export interface GuestTurnsOwner {
+export interface SuspendedCallsOwner {
   /** No guest runs any more. The guest of the last turn may not be suspended yet: continue in another job. */
   free(): void
   /** An answer has come, or several. */
@@ -53,14 +53,14 @@ interface SuspendedGuest {
 }
 
 /** The guests of one thread, of which one runs at a time. The others are suspended until the host has answered. */
-export class GuestTurns implements ServiceLink {
+export class SuspendedCalls implements ServiceLink {
   readonly #port: MessagePort
   readonly #threadState: ThreadState
   readonly #blocking: ServiceLink
   readonly #timeoutMs: number
   readonly #suspended = new Map<number, SuspendedGuest>()
   readonly #answers: SuspendedAnswer[] = []
-  #owner: GuestTurnsOwner | undefined
+  #owner: SuspendedCallsOwner | undefined
   #running: SuspendedCall | undefined
 
   /**
@@ -75,7 +75,7 @@ export class GuestTurns implements ServiceLink {
   }
 
   /** Begins to receive answers. */
-  open(owner: GuestTurnsOwner): void {
+  open(owner: SuspendedCallsOwner): void {
     this.#owner = owner
     this.#port.on('message', (answer: SuspendedAnswer) => {
       this.#answers.push(answer)

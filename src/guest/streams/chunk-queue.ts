@@ -1,9 +1,9 @@
 import { ChunkList } from '../../platform/chunks.ts'
 import { countReadBytes } from '../../platform/node-workarounds.ts'
-import { PIECE_BYTES, READ_BYTES } from './operations.ts'
+import { PIECE_BYTES, READ_BYTES } from './stream-protocol.ts'
 
 /** Bytes that have arrived, in the order in which a guest takes them. */
-export class PieceQueue {
+export class ChunkQueue {
   readonly #pieces = new ChunkList()
   #spare: Uint8Array<ArrayBuffer> | undefined
   #bytes = 0

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { PieceQueue } from '../../../src/guest/streams/piece-queue.ts'
+import { ChunkQueue } from '../../../src/guest/streams/chunk-queue.ts'
 
 test('bytes come out in the order in which they came, whatever the sizes of the pieces', () => {
-  const queue = new PieceQueue()
+  const queue = new ChunkQueue()
   const bytes = Buffer.from(Array.from({ length: 400_000 }, (_, at) => (at * 7 + (at >> 8)) & 255))
   const taken: Uint8Array[] = []
   let added = 0
@@ -18,7 +18,7 @@ test('bytes come out in the order in which they came, whatever the sizes of the 
 })
 
 test('a piece that was taken keeps its bytes while others are joined', () => {
-  const queue = new PieceQueue()
+  const queue = new ChunkQueue()
   for (const text of ['a', 'b', 'c']) queue.add(Buffer.from(text))
   const taken = queue.take(2)
   for (const text of ['d', 'e']) queue.add(Buffer.from(text))
@@ -29,7 +29,7 @@ test('a piece that was taken keeps its bytes while others are joined', () => {
 })
 
 test('a client that sends single bytes does not block the event loop', () => {
-  const queue = new PieceQueue()
+  const queue = new ChunkQueue()
   for (let at = 0; at < 1_000_000; at++) queue.add(Buffer.of(at & 255)) // half a minute, if each were a piece
   let bytes = 0
   for (let piece = queue.take(245_760); piece; piece = queue.take(245_760)) bytes += piece.length

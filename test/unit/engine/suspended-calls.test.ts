@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { AnswerWriter } from '../../../src/engine/workers/answer-writer.ts'
-import { GuestTurns, SuspendedCall } from '../../../src/engine/workers/guest-turns.ts'
 import { HostClient } from '../../../src/engine/workers/host-bridge.ts'
 import type { SuspendedRequest } from '../../../src/engine/workers/protocol.ts'
 import { Ring } from '../../../src/engine/workers/ring.ts'
+import { SuspendedCall, SuspendedCalls } from '../../../src/engine/workers/suspended-calls.ts'
 import { ThreadState } from '../../../src/engine/workers/thread-state.ts'
 import { http } from '../../../src/guest/services/http.ts'
 import { stream } from '../../../src/guest/services/stream.ts'
@@ -15,7 +15,7 @@ function open(timeoutMs = Number.POSITIVE_INFINITY) {
   const { port1: host, port2: port } = new MessageChannel()
   onTestFinished(() => host.close())
   const threadState = new ThreadState()
-  const turns = new GuestTurns(port, threadState, new HostClient(host, threadState), timeoutMs)
+  const turns = new SuspendedCalls(port, threadState, new HostClient(host, threadState), timeoutMs)
   const events: string[] = []
   const answered = new EventTarget()
   turns.open({
