@@ -8,6 +8,12 @@ import type { Questions } from './questions.ts'
 /** Messages of one call. Further ones are dropped. */
 const MAX_MESSAGES = 1_000
 
+/** Resources of which one call tells. */
+const MAX_RESOURCES = 100
+
+/** Characters of a URI. */
+const MAX_URI = 4_096
+
 const CHANGED: Readonly<Partial<Record<AgentMessage, ChangingList>>> = {
   notify_tool_list_changed: 'tools',
   notify_prompt_list_changed: 'prompts',
@@ -50,7 +56,10 @@ export function channelTo(
       if (client.wantsLevel?.(level))
         client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
     } else if (name === 'notify_resource_updated') {
-      if (typeof given.uri === 'string') changes.resources.add(given.uri)
+      const { uri } = given
+      const isTold =
+        typeof uri === 'string' && uri.length <= MAX_URI && changes.resources.size < MAX_RESOURCES
+      if (isTold) changes.resources.add(uri)
     } else if (name === 'notify_url_elicitation_completed') {
       const { elicitationId } = given // later revisions have no such notification
       if (client.hasSession && typeof elicitationId === 'string')

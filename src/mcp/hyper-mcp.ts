@@ -151,8 +151,10 @@ class HyperMcp implements GuestServer {
       const read = readAnswer(await this.#route.ask(exported, Buffer.from(input), log), exported)
       const entries = this.#entriesIn(read.value, kind, log)
       return kind === 'tools' ? entries.flatMap((entry) => this.#toolOf(entry, log) ?? []) : []
-    } catch (error) {
-      this.#warn(log, `its list of ${kind} cannot be read: ${knownError(error).message}`)
+    } catch (thrown) {
+      const error = knownError(thrown)
+      // A busy server says nothing about the plug-in.
+      if (error.statusCode !== 503) this.#warn(log, `its list of ${kind} cannot be read: ${error.message}`)
       return []
     }
   }

@@ -1,4 +1,4 @@
-import { setInterval } from 'node:timers'
+import { setInterval, setTimeout } from 'node:timers'
 import { McpStreamsFullError } from '../errors/errors.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { Client } from '../route/client.ts'
@@ -32,8 +32,8 @@ export interface GuestChange {
 export interface AgentRelay {
   /** Cancels the only request with this key, whichever process runs it. */
   cancel(key: string): void
-  /** Tells the other processes of a change. */
-  announce(change: GuestChange): void
+  /** Tells the other processes of changes. */
+  announce(changes: readonly GuestChange[]): void
 }
 
 /** The member of the filter and the notification, by list. */
@@ -55,6 +55,12 @@ const MAX_STREAMS = 1_000
 
 /** Open streams of one client. Behind a reverse proxy without `trustProxy` all clients may be one. */
 const MAX_STREAMS_PER_CLIENT = 100
+
+/** How long changes are collected. */
+const ANNOUNCE_MS = 20
+
+/** Changes that are collected. Further ones are not announced. */
+const MAX_PENDING = 1_000
 
 /** The time between two signs of life, which keep reverse proxies from closing a stream. */
 const HEARTBEAT_MS = 15_000
@@ -85,6 +91,9 @@ export class ListChanges {
   readonly #relay: Pick<AgentRelay, 'announce'> | undefined
   #versions: ListVersions | undefined
   #heartbeat: NodeJS.Timeout | undefined
+  /** Changes that clients will be told of, each once. */
+  readonly #pending = new Map<string, GuestChange>()
+  #soon: NodeJS.Timeout | undefined
 
   /** @param relay - Other processes, which have other clients. Default: there are none. */
   constructor(relay?: Pick<AgentRelay, 'announce'>) {
@@ -103,18 +112,32 @@ export class ListChanges {
     for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) this.#notifyOfList(list)
   }
 
-  /** Tells all clients that wait for it of a change, and those of other processes. */
+  /**
+   * Tells all clients that wait for it of a change, and those of other processes: soon, because a plug-in may say so in each of many
+   * calls.
+   */
   announce(change: GuestChange): void {
-    this.announceHere(change)
-    this.#relay?.announce(change)
+    if (this.#pending.size >= MAX_PENDING) return
+    this.#pending.set(JSON.stringify(change), change)
+    this.#soon ??= setTimeout(() => this.#announcePending(), ANNOUNCE_MS).unref()
   }
 
-  /** Tells the clients of this process of a change, after the plug-ins that have lists of it. */
-  announceHere(change: GuestChange): void {
-    for (const watch of this.#watchers) watch(change)
-    const { list, resource } = change
-    if (list !== undefined) this.#notifyOfList(list)
-    if (resource !== undefined) this.#notifyOfResource(resource)
+  #announcePending(): void {
+    const changes = [...this.#pending.values()]
+    this.#soon = undefined
+    this.#pending.clear()
+    this.announceHere(changes)
+    this.#relay?.announce(changes)
+  }
+
+  /** Tells the clients of this process of changes, after the plug-ins that have lists of them. */
+  announceHere(changes: readonly GuestChange[]): void {
+    for (const change of changes) {
+      for (const watch of this.#watchers) watch(change)
+      const { list, resource } = change
+      if (list !== undefined) this.#notifyOfList(list)
+      if (resource !== undefined) this.#notifyOfResource(resource)
+    }
   }
 
   /** @param watch - Called with each change of a plug-in. @returns ends it. */
@@ -166,6 +189,8 @@ export class ListChanges {
 
   /** Ends all streams. Clients see that no more will come. */
   close(): void {
+    clearTimeout(this.#soon)
+    this.#soon = undefined
     for (const stream of this.#streams) end(stream)
   }
 

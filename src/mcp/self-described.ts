@@ -81,8 +81,9 @@ class SelfDescribed implements GuestServer {
   async review(log: FastifyBaseLogger): Promise<readonly Tool[]> {
     try {
       return [this.#toolIn(await this.#route.ask(DESCRIBING_EXPORT, new Uint8Array(), log), log)]
-    } catch (error) {
-      this.#warn(log, knownError(error).message)
+    } catch (thrown) {
+      const error = knownError(thrown)
+      if (error.statusCode !== 503) this.#warn(log, error.message) // a busy server says nothing about the plug-in
       return [this.#plain]
     }
   }

@@ -19,11 +19,11 @@ export async function cancelRequest(key: string, processes: readonly ServingProc
   if (total === 1) for (const process of running) process.cancelRequest(key)
 }
 
-/** Tells all processes but one of a change. */
-export function announceChange(
-  change: GuestChange,
+/** Tells all processes but one of changes. */
+export function announceChanges(
+  changes: readonly GuestChange[],
   from: ServingProcess,
   processes: readonly ServingProcess[],
 ): void {
-  for (const process of processes) if (process !== from) process.announce(change)
+  for (const process of processes) if (process !== from) process.announce(changes)
 }

@@ -23,7 +23,7 @@ import {
 import type { Resolved } from '../resolve.ts'
 import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
 import { changeServer } from '../start.ts'
-import { announceChange, cancelRequest } from './agent-requests.ts'
+import { announceChanges, cancelRequest } from './agent-requests.ts'
 import { Change, onceMore } from './change.ts'
 import { type Clock, realClock } from './clock.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
@@ -179,7 +179,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
       start: () => known(this.#startOptions),
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       cancelRequest: (key) => cancelRequest(key, this.#heard()),
-      announce: (change, from) => announceChange(change, from, this.#heard()),
+      announce: (changes, from) => announceChanges(changes, from, this.#heard()),
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => {
         this.silence.hear(process)

@@ -22,8 +22,8 @@ export type ProcessRequests = ReplicaRequests & {
   readonly countRequests: readonly [string, number]
   /** Cancels the request of an agent with a key. */
   readonly cancelRequest: readonly [string, unknown]
-  /** Tells of what a plug-in has changed in another process. */
-  readonly announce: readonly [GuestChange, unknown]
+  /** Tells of what plug-ins have changed in another process. */
+  readonly announce: readonly [readonly GuestChange[], unknown]
   /** Drains and ends. */
   readonly drain: readonly [undefined, unknown]
 }
@@ -36,8 +36,8 @@ export type PrimaryRequests = {
   readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
   /** Cancels the request of an agent with a key, whichever process runs it. */
   readonly cancelRequest: readonly [string, unknown]
-  /** Tells the other processes of what a plug-in has changed. */
-  readonly announce: readonly [GuestChange, unknown]
+  /** Tells the other processes of what plug-ins have changed. */
+  readonly announce: readonly [readonly GuestChange[], unknown]
   /** Answered when no connection will be handed over any more. */
   readonly quiet: readonly [undefined, unknown]
   /** Sent regularly: the sign of life. Without a state while the process starts, or has no descriptor left. */

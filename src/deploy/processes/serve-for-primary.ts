@@ -81,7 +81,7 @@ export function serveForPrimary(host: ServingHost): void {
     },
     countRequests: (key) => serving?.streams.running?.count(key) ?? 0,
     cancelRequest: (key) => serving?.streams.running?.cancelHere(key),
-    announce: (change) => serving?.streams.changes?.announceHere(change),
+    announce: (changes) => serving?.streams.changes?.announceHere(changes),
     drain: () => started().ending.begin('drain'),
   })
   // Without descriptors there is no status, but a sign of life.
@@ -138,7 +138,7 @@ async function openServing(
   const gone = () => undefined // so is the primary
   const relay: AgentRelay = {
     cancel: (key) => void link.ask('cancelRequest', key).catch(gone),
-    announce: (change) => void link.ask('announce', change).catch(gone),
+    announce: (changes) => void link.ask('announce', changes).catch(gone),
   }
   const streams: KeptStreams = { stateSecret, relay, isReviewed: number !== 1 }
   const replica = await openLocalReplica(first, {

@@ -44,8 +44,8 @@ export interface ServingProcess extends ConnectionTaker {
   /** The number of running requests of agents with a key. */
   countRequests(key: string): Promise<number>
   cancelRequest(key: string): void
-  /** Tells it of what a plug-in has changed in another process. */
-  announce(change: GuestChange): void
+  /** Tells it of what plug-ins have changed in another process. */
+  announce(changes: readonly GuestChange[]): void
   /** Asks it to drain and to end. */
   drain(): void
   /** Ends it at once. */
@@ -77,8 +77,8 @@ export interface PrimaryServices {
   module(digest: string): Promise<Uint8Array>
   /** Cancels the request of an agent with a key, whichever process runs it. */
   cancelRequest(key: string): Promise<void>
-  /** Tells the other processes of what a plug-in has changed. */
-  announce(change: GuestChange, from: ServingProcess): void
+  /** Tells the other processes of what plug-ins have changed. */
+  announce(changes: readonly GuestChange[], from: ServingProcess): void
   /** Waits until this process will get no more connections. */
   quiet(process: ServingProcess): Promise<void>
   /** Called with each sign of life. */
@@ -129,7 +129,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     module: (digest) => services.module(digest),
     count: (questions) => questions.map((question) => services.rates.count(...question)),
     cancelRequest: (key) => services.cancelRequest(key),
-    announce: (change) => services.announce(change, serving),
+    announce: (changes) => services.announce(changes, serving),
     quiet: () => services.quiet(serving),
     beat(sent) {
       beat = sent ?? beat
@@ -184,7 +184,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     mask: (secrets) => void link.ask('mask', secrets).catch(() => undefined), // it has ended
     countRequests: (key) => link.ask('countRequests', key),
     cancelRequest: (key) => void link.ask('cancelRequest', key).catch(() => undefined), // it has ended
-    announce: (change) => void link.ask('announce', change).catch(() => undefined), // it has ended
+    announce: (changes) => void link.ask('announce', changes).catch(() => undefined), // it has ended
     drain: () => void link.ask('drain', undefined).catch(() => undefined), // it has ended
     kill: () => void child.kill('SIGKILL'),
   }

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
-import { ListChanges } from '../../../src/mcp/list-changes.ts'
+import { channelTo, noChanges } from '../../../src/mcp/guest-messages.ts'
+import { type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
 import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
@@ -290,4 +291,31 @@ test.each([
 ])('whether a guest has sent Base64: %#', (data, isBase64) => {
   const image = { type: 'image', data, mimeType: 'image/png' }
   expect(read(image, SHAPES.content)).toEqual(isBase64 ? image : undefined)
+})
+
+test('changes of which many calls tell are announced once, to this process and to others', async () => {
+  const seen: GuestChange[] = []
+  const relayed = await new Promise<readonly GuestChange[]>((resolve) => {
+    const changes = new ListChanges({ announce: resolve })
+    changes.watch((change) => seen.push(change))
+    for (let call = 0; call < 3; call++) {
+      changes.announce({ plugin: 'a', list: 'tools' })
+      changes.announce({ plugin: 'a', resource: 'a:1' })
+    }
+  })
+  expect(relayed).toEqual([
+    { plugin: 'a', list: 'tools' },
+    { plugin: 'a', resource: 'a:1' },
+  ])
+  expect(seen).toEqual(relayed)
+})
+
+test('of the URIs that a call tells, a hundred count, and none that is too long', () => {
+  const changes = noChanges()
+  const client = { meta: {}, notify: () => undefined, wantsLevel: undefined, hasSession: false }
+  const tell = channelTo(client, undefined, changes)
+  tell('notify_resource_updated', JSON.stringify({ uri: 'x'.repeat(4_097) }))
+  for (let index = 0; index < 200; index++)
+    tell('notify_resource_updated', JSON.stringify({ uri: `a:${index}` }))
+  expect([...changes.resources]).toEqual(Array.from({ length: 100 }, (_, index) => `a:${index}`))
 })
