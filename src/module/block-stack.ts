@@ -14,6 +14,10 @@ export class BlockStack {
   height = 0
   /** Number of instructions that set locals. */
   sets = 0
+  /** Number of loops. */
+  loops = 0
+  /** The most loops in one another. */
+  loopNesting = 0
 
   /* Figures: see `BodyFigures`. */
   nesting = 0
@@ -22,23 +26,33 @@ export class BlockStack {
   joins = 0
   loopJoins = 0
   loopBytes = 0
+  /** Values that may differ at the ends of blocks. */
+  phis = 0
+  /** Squares of their numbers, for each block. */
+  phiSquares = 0
+  /** The same, for each branch. */
+  moveSquares = 0
   /** Squares of the numbers of branches to loops. */
   backBranches = 0
+  /** Squares of the numbers of instructions that branch to the end of a block. */
+  endBranches = 0
   /** Squares of the numbers of clauses that catch, for each block. */
   handlers = 0
   /** Instructions that may branch to a catching block. */
   throwing = 0
+  /** Squares of their numbers, for each such block. */
+  throwSquares = 0
   /** Locals that may have changed before them, since the outermost catching block began. */
   thrown = 0
+  /** Squares of their numbers, for each such instruction. */
+  thrownSquares = 0
 
   /**
    * Whether only one way leads to the end of the block that ended last, and no branch followed: Node.js 24 appends the
    * code after such an end to the block.
    */
   isAppended = false
-  /** Operations in such code. */
-  appended = 0
-  /** The most ways to a label, multiplied by such operations in its block. */
+  /** The most ways to a label, multiplied by the operations in its block that are in such code. */
   appendedWays = 0
 
   /* The last join, which is the end of a block to which branches lead. */
@@ -56,6 +70,13 @@ export class BlockStack {
   #base = 0
   /** Whether this position is unreachable: the stack may then hold anything. */
   #isUnreachable = false
+  /** Number of appended operations where a block began or ended last, or code branched. */
+  #appendedBeforePart = 0
+  #operations = 0
+  /** Number of operations in appended code. */
+  #appended = 0
+  /** Number of open loops. */
+  #loopDepth = 0
   /** Number of open blocks that catch. */
   #tries = 0
   /** Number of local sets before the outermost of them. */
@@ -72,14 +93,25 @@ export class BlockStack {
   #setsBefore = new Int32Array(FIRST_BLOCKS)
   /** Number of branches to its label. */
   #branches = new Int32Array(FIRST_BLOCKS)
+  /** Number of instructions that branch to its label, and the place of the last one. */
+  #sources = new Int32Array(FIRST_BLOCKS)
+  #branchedAt = new Int32Array(FIRST_BLOCKS)
   /** Number of its clauses that catch. */
   #handlers = new Int32Array(FIRST_BLOCKS)
   /** Number of those that are of a `br_if` or `br_table`: V8 appends nothing there. */
   #conditional = new Int32Array(FIRST_BLOCKS)
   /** Number of operations in appended code before it. */
   #appendedBefore = new Int32Array(FIRST_BLOCKS)
+  /** The same before the first branch to its label. */
+  #appendedAtFirst = new Int32Array(FIRST_BLOCKS)
   /** The same before the last branch from inside of it to an outer block. */
   #appendedAtLeave = new Int32Array(FIRST_BLOCKS)
+  /** The innermost block around it that catches, or itself; -1: there is none. */
+  #catchers = new Int32Array(FIRST_BLOCKS)
+  /** Number of operations before it, if it catches. */
+  #operationsBefore = new Int32Array(FIRST_BLOCKS)
+  /** Number of instructions in it that may throw to its clauses. */
+  #throws = new Int32Array(FIRST_BLOCKS)
   /** The outermost block to which it branches. */
   #outermost = new Int32Array(FIRST_BLOCKS)
 
@@ -92,10 +124,31 @@ export class BlockStack {
   begin(reader: ByteReader, locals: number, results: number): void {
     this.#reader = reader
     this.#locals = locals
-    this.depth = this.height = this.sets = this.#base = this.#tries = 0
+    this.depth =
+      this.height =
+      this.sets =
+      this.loops =
+      this.loopNesting =
+      this.#loopDepth =
+      this.#operations =
+      this.#base =
+      this.#tries =
+        0
     this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
-    this.backBranches = this.handlers = this.throwing = this.thrown = this.joinStart = this.joinEnd = 0
-    this.appended = this.appendedWays = 0
+    this.phis =
+      this.phiSquares =
+      this.moveSquares =
+      this.backBranches =
+      this.endBranches =
+      this.throwSquares =
+      this.handlers =
+      this.throwing =
+      this.thrown =
+      this.thrownSquares =
+      this.joinStart =
+      this.joinEnd =
+        0
+    this.#appended = this.appendedWays = this.#appendedBeforePart = 0
     this.#isUnreachable = this.isAppended = false
     this.open(OPENED_BY.function, 0, results)
   }
@@ -108,6 +161,12 @@ export class BlockStack {
   /** Number of parameters of the innermost block. */
   get params(): number {
     return this.#params[this.depth - 1] ?? 0
+  }
+
+  /** So many operations with a value follow. */
+  operate(count: number): void {
+    this.#operations += count
+    if (this.isAppended) this.#appended += count
   }
 
   pop(count: number): void {
@@ -128,6 +187,12 @@ export class BlockStack {
     this.height = this.#base
   }
 
+  /** As {@link stop}, where the function ends: the operations since the last branch or block lead to no other code. */
+  exit(): void {
+    if (this.#tries === 0) this.#appended = this.#appendedBeforePart
+    this.stop()
+  }
+
   /** Adds the cost of placing all values, this many times: at a branch, and at the start and the end of a block. */
   place(times = 1): void {
     this.work += times * (this.#locals + this.height)
@@ -138,7 +203,16 @@ export class BlockStack {
     if (this.#tries === 0) return
     this.place()
     this.throwing++
-    this.thrown += Math.min(this.#locals, this.sets - this.#setsBeforeTry)
+    const thrown = Math.min(this.#locals, this.sets - this.#setsBeforeTry)
+    this.thrown += thrown
+    this.thrownSquares += thrown * thrown
+    const catcher = this.#catchers[this.depth - 1] ?? -1
+    const throws = (this.#throws[catcher] ?? 0) + 1
+    this.#throws[catcher] = throws
+    this.throwSquares += 2 * throws - 1
+    const operations = this.#operations - (this.#operationsBefore[catcher] ?? 0)
+    this.appendedWays = Math.max(this.appendedWays, throws * operations)
+    this.isAppended = true
   }
 
   open(openedBy: number, params: number, results: number): void {
@@ -152,17 +226,23 @@ export class BlockStack {
     this.#starts[depth] = this.#reader.at
     this.#setsBefore[depth] = this.sets
     this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
-    this.#conditional[depth] = 0
+    this.#conditional[depth] = this.#sources[depth] = this.#branchedAt[depth] = 0
     this.#outermost[depth] = depth
-    this.#appendedAtLeave[depth] = this.appended
-    this.#appendedBefore[depth] = this.appended
+    this.#appendedAtFirst[depth] = this.#appendedAtLeave[depth] = this.#appended
+    this.#appendedBefore[depth] = this.#appended
+    this.#appendedBeforePart = this.#appended
     if (openedBy !== OPENED_BY.block) this.isAppended = false
+    if (openedBy === OPENED_BY.loop && ++this.#loopDepth > this.loopNesting)
+      this.loopNesting = this.#loopDepth
     this.depth++
     if (this.depth > this.nesting) this.nesting = this.depth
     this.#handlers[depth] = 0
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) {
       if (this.#tries++ === 0) this.#setsBeforeTry = this.sets
-    }
+      this.#catchers[depth] = depth
+      this.#operationsBefore[depth] = this.#operations
+      this.#throws[depth] = 0
+    } else this.#catchers[depth] = depth > 0 ? (this.#catchers[depth - 1] ?? -1) : -1
     this.#isUnreachable = false // the stack is valid again in this block
     this.#base = this.height
     this.push(params)
@@ -174,7 +254,9 @@ export class BlockStack {
     if (this.openedBy === OPENED_BY.try) this.#tries--
     const top = this.depth - 1
     this.#openedBy[top] = openedBy | ((this.#openedBy[top] ?? 0) & IN_UNREACHABLE)
+    this.#catchers[top] = top > 0 ? (this.#catchers[top - 1] ?? -1) : -1
     this.#isUnreachable = this.isAppended = false
+    this.#appendedBeforePart = this.#appended
     this.height = this.#base
     this.push(values)
   }
@@ -196,8 +278,13 @@ export class BlockStack {
     const isLoop = openedBy === OPENED_BY.loop
     const ways = branches + (isLoop || this.#isUnreachable ? 0 : 1)
     this.#forget(top, ways)
-    if (!isLoop) this.isAppended = ways === 1 && this.#conditional[top] === 0
-    if (isLoop) this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
+    this.#appendedBeforePart = this.#appended
+    this.isAppended = isLoop || (ways === 1 && this.#conditional[top] === 0)
+    if (isLoop) {
+      this.loops++
+      this.#loopDepth--
+      this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
+    }
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries--
     if (branches > 0 || isLoop) {
       const changed = Math.min(this.#locals, this.sets - (this.#setsBefore[top] ?? 0))
@@ -205,6 +292,11 @@ export class BlockStack {
         this.loopJoins += (branches + 1) * (changed + (this.#params[top] ?? 0))
         this.backBranches += branches * branches
       } else {
+        this.endBranches += (this.#sources[top] ?? 0) ** 2
+        const phis = changed + results
+        this.phis += phis
+        this.phiSquares += phis * phis
+        this.moveSquares += branches * phis * phis
         this.joins += (branches + 1) * (changed + results)
         this.joinStart = this.#starts[top] ?? 0
         this.joinEnd = this.#reader.at
@@ -225,8 +317,9 @@ export class BlockStack {
   #forget(top: number, ways: number): void {
     if (ways > 1) {
       const before = this.#appendedBefore[top] ?? 0
-      this.appendedWays = Math.max(this.appendedWays, ways * (this.appended - before))
-      this.appended = (this.#outermost[top] ?? 0) < top ? (this.#appendedAtLeave[top] ?? 0) : before
+      this.appendedWays = Math.max(this.appendedWays, ways * (this.#appended - before))
+      const atLeave = (this.#outermost[top] ?? 0) < top ? (this.#appendedAtLeave[top] ?? 0) : before
+      this.#appended = Math.max(atLeave, this.#branches[top] ? (this.#appendedAtFirst[top] ?? 0) : before)
     }
     if (top > 0) this.#leave(top - 1, this.#outermost[top] ?? 0, this.#appendedAtLeave[top] ?? 0)
   }
@@ -237,13 +330,23 @@ export class BlockStack {
     if (target < block) this.#appendedAtLeave[block] = Math.max(this.#appendedAtLeave[block] ?? 0, appended)
   }
 
-  /** Records a branch to a label: 0 is the innermost block. */
-  branch(label: number, isConditional = false): void {
+  /**
+   * Records a branch to a label: 0 is the innermost block.
+   *
+   * @param at - Where the instruction is: it may name a label more than once.
+   */
+  branch(label: number, at: number, isConditional = false): void {
     if (label >= this.depth) this.#reader.fail('a branch leads to no block')
     const block = this.depth - 1 - label
-    this.#leave(this.depth - 1, block, this.appended)
+    this.#leave(this.depth - 1, block, this.#appended)
+    this.#appendedBeforePart = this.#appended
     if (isConditional) this.#conditional[block] = (this.#conditional[block] ?? 0) + 1
-    this.#branches[block] = (this.#branches[block] ?? 0) + 1
+    const branches = this.#branches[block] ?? 0
+    if (branches === 0) this.#appendedAtFirst[block] = this.#appended
+    this.#branches[block] = branches + 1
+    if (this.#branchedAt[block] === at) return
+    this.#branchedAt[block] = at
+    this.#sources[block] = (this.#sources[block] ?? 0) + 1
   }
 
   /** Ends a block: exactly its results are on the stack, unless this position is unreachable. */
@@ -267,6 +370,12 @@ export class BlockStack {
     this.#handlers = doubled(this.#handlers)
     this.#conditional = doubled(this.#conditional)
     this.#appendedBefore = doubled(this.#appendedBefore)
+    this.#sources = doubled(this.#sources)
+    this.#branchedAt = doubled(this.#branchedAt)
+    this.#catchers = doubled(this.#catchers)
+    this.#operationsBefore = doubled(this.#operationsBefore)
+    this.#throws = doubled(this.#throws)
+    this.#appendedAtFirst = doubled(this.#appendedAtFirst)
     this.#appendedAtLeave = doubled(this.#appendedAtLeave)
     this.#outermost = doubled(this.#outermost)
   }

@@ -73,6 +73,7 @@ export function rewriteCode(
     size += length.length + body.length
   }
   counter.found('codeBytes', size, 'the code')
+  counter.finish()
   return concat(parts)
 }
 
@@ -180,7 +181,7 @@ class BodyRewriter {
     const { callValues } = this.#bodyReader
     this.#bodyReader.count(this.#counter, where, {
       work: bodies.work[place] ?? 0,
-      optimisingBytes: bodies.optimisingBytes[place] ?? 0,
+      optimisingCost: bodies.optimisingCost[place] ?? 0,
       callValues,
     })
   }

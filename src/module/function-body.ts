@@ -16,7 +16,7 @@ import {
   skipImmediates,
 } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
-import { OPERATIONS, OPTIMISING, OPTIMISING_BYTES } from './optimising-cost.ts'
+import { OPERATIONS, OPTIMISING, OPTIMISING_COST, SLOW_PATH } from './optimising-cost.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
@@ -42,8 +42,8 @@ interface BodyFigures {
   readonly walk: number
   /** Lengths of all loops, each including its inner loops. */
   readonly loopBytes: number
-  /** Memory of the optimising compiler, estimated. */
-  readonly optimisingBytes: number
+  /** Its cost for the optimising compiler, estimated: see `optimising-cost.ts`. */
+  readonly optimisingCost: number
   /** Marks of its instructions: bits of `MARK`. */
   readonly marks: number
 }
@@ -71,8 +71,8 @@ export class BodyReader implements BodyFigures {
   #lastSets = new Uint32Array(FIRST_LOCALS)
   /** Where each local was a condition last. */
   #lastConditions = new Uint32Array(FIRST_LOCALS)
-  /** What instructions and calls take of the estimated memory. */
-  #optimisingBytes = 0
+  /** The part of instructions and calls in the cost of optimising. */
+  #optimisingCost = 0
   /** Number of conditions of branches. */
   #conditions = 0
   /** Number of conditions that are joined values, since the last that is not. */
@@ -81,6 +81,14 @@ export class BodyReader implements BodyFigures {
   #joinedConditions = 0
   /** Number of conditions that are locals which were conditions before, with the same value. */
   #repeatedConditions = 0
+  /** Number of bulk instructions, indirect calls, and accesses to tables. */
+  #slowPaths = 0
+  /** Number of saturating conversions. */
+  #saturated = 0
+  /** Number of accesses to memory and of calls: each uses the instance. */
+  #uses = 0
+  /** Number of `select`. */
+  #selects = 0
 
   constructor(context: BodyContext, reader: ByteReader) {
     this.#context = context
@@ -111,23 +119,52 @@ export class BodyReader implements BodyFigures {
     return this.#blocks.loopBytes
   }
 
-  get optimisingBytes(): number {
-    const { work, joins, loopJoins, throwing, thrown, backBranches, handlers, appendedWays } = this.#blocks
+  get optimisingCost(): number {
+    const {
+      work,
+      joins,
+      phis,
+      phiSquares,
+      moveSquares,
+      loopJoins,
+      throwing,
+      thrown,
+      thrownSquares,
+      throwSquares,
+    } = this.#blocks
+    const { backBranches, endBranches, handlers, appendedWays, loops, loopNesting } = this.#blocks
     return (
-      this.#optimisingBytes +
+      this.#optimisingCost +
       work * OPTIMISING.place +
-      joins * OPTIMISING.join +
+      joins * (OPTIMISING.join + loops * OPTIMISING.loopsAndJoin) +
+      phis * OPTIMISING.phi +
+      phiSquares * OPTIMISING.phiSquares +
+      Math.ceil(moveSquares * OPTIMISING.moveSquares) +
       loopJoins * OPTIMISING.loopJoin +
       throwing * OPTIMISING.throwing +
       thrown * OPTIMISING.thrown +
+      thrownSquares * OPTIMISING.thrownSquares +
+      throwSquares * OPTIMISING.throwSquares +
       backBranches * OPTIMISING.backBranches +
+      endBranches * OPTIMISING.endBranches +
       handlers * OPTIMISING.handlers +
       // The former in Node.js 24, the latter in Node.js 20.
       Math.ceil(
         Math.max(appendedWays * OPTIMISING.appendedWays, this.#conditions ** 2 * OPTIMISING.branches),
       ) +
       this.#joinedConditions * OPTIMISING.joinedConditions +
-      this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions
+      this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions +
+      this.#slowPaths ** 2 * OPTIMISING.slowPaths +
+      Math.ceil(this.#uses ** 2 * OPTIMISING.uses) +
+      Math.ceil(this.#selects ** 2 * OPTIMISING.selects) +
+      this.nesting ** 2 * OPTIMISING.nesting +
+      Math.ceil(
+        this.#saturated *
+          ((this.#conditions + this.#saturated) * OPTIMISING.saturatedBranches +
+            this.#conditions * loops * OPTIMISING.saturatedLoops +
+            (this.#conditions + this.#slowPaths + throwing) ** 2 * OPTIMISING.saturatedPaths),
+      ) +
+      Math.ceil(this.loopBytes * (OPTIMISING.loopByte + loopNesting * OPTIMISING.nestedLoopByte))
     )
   }
 
@@ -149,8 +186,8 @@ export class BodyReader implements BodyFigures {
     counter.found('joins', this.joins, where)
     counter.found('loopJoins', this.loopJoins, where)
     counter.found('walk', this.walk, where)
-    counter.found('optimisingBytes', this.optimisingBytes, where)
-    counter.count('allOptimisingBytes', this.optimisingBytes - before.optimisingBytes, 'the module')
+    counter.found('optimisingCost', this.optimisingCost, where)
+    counter.count('allOptimisingCost', this.optimisingCost - before.optimisingCost, 'the module')
   }
 
   /**
@@ -167,11 +204,19 @@ export class BodyReader implements BodyFigures {
     let walk = 0
     let marks = 0
     let bytes = 0
+    let slowPaths = 0
+    let uses = 0
     /** The local that the last instructions put on the stack, and where they end. */
     let local = 0
     let localEnd = -1
-    this.branchTargets = this.callValues = this.marks = this.#optimisingBytes = 0
-    this.#joinedRun = this.#joinedConditions = this.#repeatedConditions = this.#conditions = 0
+    this.branchTargets = this.callValues = this.marks = this.#optimisingCost = 0
+    this.#joinedRun =
+      this.#joinedConditions =
+      this.#repeatedConditions =
+      this.#conditions =
+      this.#saturated =
+      this.#selects =
+        0
     this.#forgetLocals(locals)
     const lastSets = this.#lastSets
     blocks.begin(reader, locals, results)
@@ -181,8 +226,9 @@ export class BodyReader implements BodyFigures {
       if (code >= FIRST_PREFIX) code = codeOf(code, reader.u32())
       walk += locals + blocks.height
       marks |= MARKS[code] ?? 0
-      bytes += OPTIMISING_BYTES[code] ?? 0
-      if (blocks.isAppended) blocks.appended += OPERATIONS[code] ?? 0
+      bytes += OPTIMISING_COST[code] ?? 0
+      slowPaths += SLOW_PATH[code] ?? 0
+      blocks.operate(OPERATIONS[code] ?? 0)
       const pops = POPS[code] ?? 0
       if (pops > 0) blocks.pop(pops)
       switch (ACTION[code]) {
@@ -190,7 +236,8 @@ export class BodyReader implements BodyFigures {
           if (code === CODE.equalZero || code === CODE.nop) {
             if (localEnd === start) localEnd = reader.at
             if (blocks.joinEnd === start) blocks.joinEnd = reader.at
-          }
+          } else if (code === CODE.select) this.#selects++
+          else if (code >= CODE.firstSaturating && code <= CODE.lastSaturating) this.#saturated++
           break
         case DO.number:
           if (code === CODE.localGet) {
@@ -205,6 +252,7 @@ export class BodyReader implements BodyFigures {
           lastSets[local] = start
           break
         case DO.access:
+          uses++
           skipAccess(reader)
           break
         case DO.end:
@@ -225,18 +273,19 @@ export class BodyReader implements BodyFigures {
           blocks.reopen(OPENED_BY.block, blocks.params)
           break
         case DO.branch:
-          blocks.branch(reader.u32())
+          blocks.branch(reader.u32(), start)
           blocks.place()
           blocks.stop()
           break
         case DO.branchIf:
           this.#branchOn(localEnd === start ? local : undefined, start)
-          blocks.branch(reader.u32(), true)
+          blocks.branch(reader.u32(), start, true)
           blocks.place()
           break
         case DO.branchTable: {
           const targets = reader.u32()
-          for (let left = targets; left >= 0; left--) blocks.branch(reader.u32(), true)
+          this.#conditions++
+          for (let left = targets; left >= 0; left--) blocks.branch(reader.u32(), start)
           if (targets > this.branchTargets) this.branchTargets = targets
           bytes += targets * OPTIMISING.target
           blocks.place(targets + 1)
@@ -245,9 +294,10 @@ export class BodyReader implements BodyFigures {
         }
         case DO.return:
           this.callValues += results
-          blocks.stop()
+          blocks.exit()
           break
         case DO.call: {
+          uses++
           const index = reader.u32()
           if (index < imported) {
             marks |= MARK.callsImport
@@ -281,11 +331,12 @@ export class BodyReader implements BodyFigures {
           marks |= heapMark(reader)
           break
         case DO.select:
+          this.#selects++
           if (reader.u32() !== 1) reader.fail('a select does not have exactly one type')
           if (readValueType(reader).kind === 'collected') marks |= MARK.collected
           break
         case DO.unreachable:
-          blocks.stop()
+          blocks.exit()
           break
         case DO.try:
           this.#open(reader, OPENED_BY.try)
@@ -318,21 +369,21 @@ export class BodyReader implements BodyFigures {
           this.callValues += types.params(type)
           blocks.mayThrow()
           blocks.pop(types.params(type))
-          blocks.stop()
+          blocks.exit()
           break
         }
         case DO.rethrow:
           reader.u32()
           blocks.mayThrow()
-          blocks.stop()
+          blocks.exit()
           break
         case DO.throwRef:
           blocks.mayThrow()
-          blocks.stop()
+          blocks.exit()
           break
         case DO.branchCast:
           if (reader.byte() > 3) reader.fail('it has a cast of an unknown kind')
-          blocks.branch(reader.u32())
+          blocks.branch(reader.u32(), start)
           blocks.place()
           readHeapType(reader)
           readHeapType(reader)
@@ -358,7 +409,9 @@ export class BodyReader implements BodyFigures {
     }
     if (!reader.done) reader.fail('a function continues after its end')
     this.walk = walk
-    this.#optimisingBytes += bytes
+    this.#optimisingCost += bytes
+    this.#slowPaths = slowPaths
+    this.#uses = uses
     this.marks |= marks
   }
 
@@ -420,11 +473,12 @@ export class BodyReader implements BodyFigures {
     const [params, results] = [types.params(type), types.results(type)]
     const values = params + results
     this.callValues += values
-    this.#optimisingBytes +=
+    this.#blocks.operate(values)
+    this.#optimisingCost +=
       values * OPTIMISING.callValue + Math.max(0, values - OPTIMISING.registers) * OPTIMISING.stackValue
     this.#blocks.mayThrow()
     this.#blocks.pop(params)
-    if (isLast) this.#blocks.stop()
+    if (isLast) this.#blocks.exit()
     else this.#blocks.push(results)
   }
 
@@ -442,7 +496,7 @@ export class BodyReader implements BodyFigures {
     for (let left = handlers; left > 0; left--) {
       blocks.handle()
       if (readHandlerKind(reader) < 2) reader.u32()
-      blocks.branch(reader.u32() + 1) // counted from outside of the block
+      blocks.branch(reader.u32() + 1, reader.at) // counted from outside of the block
     }
     blocks.place(handlers)
   }
@@ -455,8 +509,8 @@ function heapMark(reader: ByteReader): number {
 /** The number of locals that most functions do not exceed. */
 const FIRST_LOCALS = 256
 
-const NONE: Pick<BodyFigures, 'work' | 'callValues' | 'optimisingBytes'> = {
+const NONE: Pick<BodyFigures, 'work' | 'callValues' | 'optimisingCost'> = {
   work: 0,
   callValues: 0,
-  optimisingBytes: 0,
+  optimisingCost: 0,
 }

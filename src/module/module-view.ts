@@ -91,7 +91,7 @@ export interface FunctionBodies {
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
   /** See `BodyFigures`. */
-  readonly optimisingBytes: Readonly<Float64Array>
+  readonly optimisingCost: Readonly<Float64Array>
   /** Marks of its instructions: bits of `MARK`. */
   readonly marks: Readonly<Uint8Array>
 }

@@ -1,22 +1,22 @@
 import { ACTION, CODE, DO, range } from './instructions.ts'
 
 /*
- * An estimate of the memory that V8's optimising compiler takes for a function, in bytes, while it works on it. Each number
- * is the larger one of Node.js 20 and 24, measured over functions of one kind of instruction:
- * `node scripts/compile-cost.mjs` does so again.
+ * An estimate of what V8's optimising compiler takes for a function. A unit is a byte of memory or 2 ns of CPU, of which the
+ * larger counts, in Node.js 20 or 24. Each number was measured over functions of one kind, or found by a search over random
+ * ones: `npx tsx scripts/compile-cost.ts` does so again.
  */
 
 /** The cost of each instruction, with those that get its operands, by code. The default is that of arithmetic. */
-export const OPTIMISING_BYTES: Readonly<Uint16Array> = new Uint16Array(ACTION.length).fill(600)
+export const OPTIMISING_COST: Readonly<Uint16Array> = new Uint16Array(ACTION.length).fill(600)
 
 /** What is not counted by instruction. */
 export const OPTIMISING = {
   /** A call of an import, in addition to a call. */
-  imported: 2_500,
+  imported: 4_500,
   /** A parameter or result of a call. */
   callValue: 150,
   /** A parameter or result in memory: a call has more than {@link registers}. */
-  stackValue: 600,
+  stackValue: 1_000,
   registers: 12,
   /** A target of a `br_table`. */
   target: 1_300,
@@ -24,12 +24,26 @@ export const OPTIMISING = {
   place: 12,
   /** Node.js 20: a value that differs where branches meet. */
   join: 76,
+  /** Node.js 20: the same, for each loop of the function. */
+  loopsAndJoin: 4,
   loopJoin: 450,
+  /** The same, once for all branches. */
+  phi: 400,
+  /** The square of their number, for each block. */
+  phiSquares: 3,
+  /** The same, for each branch. */
+  moveSquares: 0.15,
   /** A call in a `try`, and each local that may have changed before it. */
   throwing: 6_000,
-  thrown: 220,
+  thrown: 600,
+  /** The square of the number of these locals, for each call. */
+  thrownSquares: 18,
+  /** Node.js 24, for the square of the number of calls in a `try`. */
+  throwSquares: 40,
   /** Node.js 20, for the square of the number of branches to a loop. */
-  backBranches: 40,
+  backBranches: 80,
+  /** Node.js 24, for the square of the number of branches to the end of a block. */
+  endBranches: 75,
   /** A factor for the square of the number of `catch` of one `try`. */
   handlers: 50,
   /**
@@ -42,9 +56,26 @@ export const OPTIMISING = {
    * block around it: the largest such product.
    */
   appendedWays: 9.4,
+  /* Of time, not of memory. */
   /** Node.js 20, for the square of the number of branches. */
-  branches: 0.28,
-  /** Node.js 24, for the square of the number of conditions whose value is known: this is time, not memory. */
+  branches: 8,
+  /** Node.js 24, for the square of the number of accesses to memory and of calls. */
+  uses: 0.07,
+  /** Node.js 20, for the square of the number of `select`. */
+  selects: 0.1,
+  /** Node.js 20, for each saturating conversion and branch; with each loop, too; and with the square of other paths. */
+  saturatedBranches: 60,
+  saturatedLoops: 4.7,
+  saturatedPaths: 0.2,
+  /** For the square of the number of bulk instructions, indirect calls, and accesses to tables. */
+  slowPaths: 20,
+  /** The square of the most blocks in one another. */
+  nesting: 1,
+  /** Node.js 24, for each byte of a loop, again for each loop around it. */
+  loopByte: 70,
+  /** The same, multiplied by the most loops in one another. */
+  nestedLoopByte: 3,
+  /** Node.js 24, for the square of the number of conditions whose value is known. */
   repeatedConditions: 11,
 } as const
 
@@ -54,7 +85,7 @@ const CONTROL: ReadonlySet<number> = new Set([
 ])
 
 function cost(bytes: number, codes: readonly number[]): void {
-  for (const code of codes) (OPTIMISING_BYTES as Uint16Array)[code] = bytes
+  for (const code of codes) (OPTIMISING_COST as Uint16Array)[code] = bytes
 }
 
 function costOf(bytes: number, ...actions: readonly number[]): void {
@@ -67,11 +98,12 @@ costOf(3_000, DO.if, DO.branch, DO.branchIf, DO.branchTable, DO.return, DO.unrea
 costOf(65_000, DO.loop)
 costOf(15_000, DO.try, DO.catch, DO.catchAll, DO.delegate, DO.tryTable)
 costOf(9_000, DO.throw, DO.rethrow, DO.throwRef)
-costOf(1_600, DO.call)
+costOf(2_000, DO.call)
 costOf(4_000, DO.returnCall)
 costOf(7_500, DO.callIndirect, DO.returnCallIndirect)
 costOf(12_000, DO.callRef, DO.returnCallRef)
 cost(100, [CODE.nop, CODE.drop])
+cost(900, [CODE.globalGet, CODE.globalSet])
 cost(12_000, [CODE.tableGet])
 cost(3_000, [CODE.tableSet])
 cost(9_000, [CODE.functionReference])
@@ -85,8 +117,16 @@ cost(1_600, range(0x30d, 0x4ff)) // vectors
 cost(12_000, range(0x500, 0x502)) // notify and wait
 cost(4_500, range(0x510, 0x54e)) // atomic accesses
 
+/** 1 for each code of an instruction with a slow path, whose number counts by its square. */
+export const SLOW_PATH: Readonly<Uint8Array> = new Uint8Array(ACTION.length)
+
+for (const code of [CODE.tableGet, CODE.tableSet, ...range(CODE.memoryInit, CODE.tableFill)])
+  (SLOW_PATH as Uint8Array)[code] = 1
+for (const [code, action] of ACTION.entries())
+  if (action === DO.callIndirect || action === DO.returnCallIndirect) (SLOW_PATH as Uint8Array)[code] = 1
+
 /** For each code: the operations of Node.js 24 that have a value. */
-export const OPERATIONS: Readonly<Uint8Array> = Uint8Array.from(OPTIMISING_BYTES, (bytes, code) => {
+export const OPERATIONS: Readonly<Uint8Array> = Uint8Array.from(OPTIMISING_COST, (bytes, code) => {
   if (code === CODE.localGet || CONTROL.has(ACTION[code] ?? DO.nothing)) return 0
   return Math.ceil(bytes / 600)
 })

@@ -327,9 +327,10 @@ export class SectionReader {
       bodies.ends[place] = body.end
       bodies.locals[place] = this.#body(body, imported + place, bodyReader)
       bodies.work[place] = bodyReader.work
-      bodies.optimisingBytes[place] = bodyReader.optimisingBytes
+      bodies.optimisingCost[place] = bodyReader.optimisingCost
       bodies.marks[place] = bodyReader.marks
     }
+    this.#counter.finish()
   }
 
   /** @returns the number of its locals, including parameters. */
@@ -362,7 +363,7 @@ function noBodies(count: number) {
     ends: new Uint32Array(count),
     locals: new Uint32Array(count),
     work: new Float64Array(count),
-    optimisingBytes: new Float64Array(count),
+    optimisingCost: new Float64Array(count),
     marks: new Uint8Array(count),
   } satisfies FunctionBodies
 }

@@ -147,7 +147,7 @@ function relocate(bodies: FunctionBodies, reader: ByteReader): FunctionBodies {
     ends,
     locals: extend(bodies.locals, new Uint32Array(count).fill(1)),
     work: extend(bodies.work, new Float64Array(count)),
-    optimisingBytes: extend(bodies.optimisingBytes, new Float64Array(count)),
+    optimisingCost: extend(bodies.optimisingCost, new Float64Array(count)),
     marks: extend(bodies.marks, new Uint8Array(count)),
   }
 }

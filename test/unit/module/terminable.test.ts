@@ -58,7 +58,7 @@ test('the view of a terminable module is what its reader returns', () => {
   const { figures: _, ...expected } = read(made.bytes)
   const { figures: __, ...actual } = made
   const bulk = 64
-  const uncounted = { work: undefined, optimisingBytes: undefined, marks: undefined }
+  const uncounted = { work: undefined, optimisingCost: undefined, marks: undefined }
   expect({ ...actual, bodies: { ...actual.bodies, ...uncounted } }).toEqual({
     ...expected,
     bodies: { ...expected.bodies, ...uncounted },
