@@ -108,7 +108,7 @@ export class BlockStack {
   #appendedAtLeave = new Int32Array(FIRST_BLOCKS)
   /** The innermost block around it that catches, or itself; -1: there is none. */
   #catchers = new Int32Array(FIRST_BLOCKS)
-  /** Number of operations before it, if it catches. */
+  /** Number of operations before it. */
   #operationsBefore = new Int32Array(FIRST_BLOCKS)
   /** Number of instructions in it that may throw to its clauses. */
   #throws = new Int32Array(FIRST_BLOCKS)
@@ -226,6 +226,7 @@ export class BlockStack {
     this.#starts[depth] = this.#reader.at
     this.#setsBefore[depth] = this.sets
     this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
+    this.#operationsBefore[depth] = this.#operations
     this.#conditional[depth] = this.#sources[depth] = this.#branchedAt[depth] = 0
     this.#outermost[depth] = depth
     this.#appendedAtFirst[depth] = this.#appendedAtLeave[depth] = this.#appended
@@ -240,7 +241,6 @@ export class BlockStack {
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) {
       if (this.#tries++ === 0) this.#setsBeforeTry = this.sets
       this.#catchers[depth] = depth
-      this.#operationsBefore[depth] = this.#operations
       this.#throws[depth] = 0
     } else this.#catchers[depth] = depth > 0 ? (this.#catchers[depth - 1] ?? -1) : -1
     this.#isUnreachable = false // the stack is valid again in this block
@@ -283,6 +283,8 @@ export class BlockStack {
     if (isLoop) {
       this.loops++
       this.#loopDepth--
+      const operations = this.#operations - (this.#operationsBefore[top] ?? 0)
+      if (operations <= UNROLLED.operations) this.#appended += UNROLLED.copies * operations
       this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
     }
     if (openedBy === OPENED_BY.try || openedBy === OPENED_BY.tryTable) this.#tries--
@@ -382,6 +384,9 @@ export class BlockStack {
 }
 
 const FIRST_BLOCKS = 1_024
+
+/** The size of loops whose body Node.js 24 copies so many times. */
+const UNROLLED = { operations: 200, copies: 3 } as const
 
 /** Marks a block in unreachable code. */
 const IN_UNREACHABLE = 0x40

@@ -227,7 +227,10 @@ export class BodyReader implements BodyFigures {
       walk += locals + blocks.height
       marks |= MARKS[code] ?? 0
       bytes += OPTIMISING_COST[code] ?? 0
-      slowPaths += SLOW_PATH[code] ?? 0
+      if (SLOW_PATH[code] === 1) {
+        slowPaths++
+        blocks.isAppended = true
+      }
       blocks.operate(OPERATIONS[code] ?? 0)
       const pops = POPS[code] ?? 0
       if (pops > 0) blocks.pop(pops)

@@ -58,7 +58,7 @@ export const OPTIMISING = {
   appendedWays: 9.4,
   /* Of time, not of memory. */
   /** Node.js 20, for the square of the number of branches. */
-  branches: 8,
+  branches: 12,
   /** Node.js 24, for the square of the number of accesses to memory and of calls. */
   uses: 0.07,
   /** Node.js 20, for the square of the number of `select`. */
@@ -112,7 +112,7 @@ cost(5_000, [...range(0x6d, 0x70), ...range(0x7f, 0x82)]) // division and remain
 cost(4_500, [...range(0x96, 0x98), ...range(0xa4, 0xa6)]) // minimum, maximum and sign of floats
 cost(3_000, range(0xa8, 0xb1)) // conversions of floats to integers
 cost(12_000, range(0x200, 0x207)) // the same, saturating
-cost(7_000, range(0x208, 0x211)) // memory and tables in bulk, and the call before each: see terminable.ts
+cost(20_000, range(0x208, 0x211)) // memory and tables in bulk, and the call before each: see terminable.ts
 cost(1_600, range(0x30d, 0x4ff)) // vectors
 cost(12_000, range(0x500, 0x502)) // notify and wait
 cost(4_500, range(0x510, 0x54e)) // atomic accesses
