@@ -193,7 +193,7 @@ function renderConsole(url: string, madeToken: string | undefined): string {
 /** Loaded on demand. */
 async function openProcessesOf(
   { processes, processMemoryMax: memoryMax, processSilentMs: silentMs }: CheckedServerOptions,
-  surroundings: Pick<DeploymentContext, 'log' | 'meters'>,
+  context: Pick<DeploymentContext, 'log' | 'meters'>,
   { secrets, signals }: Host,
 ): Promise<Processes | undefined> {
   if (!processes) return undefined
@@ -202,7 +202,7 @@ async function openProcessesOf(
     import('node:os'),
   ])
   const count = processes === 'auto' ? availableParallelism() : processes
-  const opened = openProcesses({ ...surroundings, count, memoryMax, silentMs, secrets: () => secrets.all })
+  const opened = openProcesses({ ...context, count, memoryMax, silentMs, secrets: () => secrets.all })
   signals.atExit(() => opened.kill())
   return opened
 }

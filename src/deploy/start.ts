@@ -4,10 +4,11 @@ import { type ConfigMap, nodeAt, toData } from '../options/config-node.ts'
 import { watchDescriptors } from '../platform/descriptors.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
-import { type Deployment, type DeploymentContext, type Deployments, deploymentsFrom } from './deployments.ts'
+import type { Deployment, DeploymentContext, Deployments } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { FileSnapshot } from './file-snapshot.ts'
+import { deploymentsFrom } from './live-deployments.ts'
 import { PluginTable } from './loader.ts'
 import { openLocalReplica } from './local-replica.ts'
 import { explainPlanFailure, planAll } from './plan.ts'
@@ -28,8 +29,8 @@ export async function openDeployments(
   openStore: (configuration: Configuration) => Promise<EditStore | undefined> = openServerStore,
 ): Promise<Deployments> {
   const first = await planFirst(source, openStore, (server) => !hasProcesses(server))
-  const surroundings = await begin(first.options)
-  const { open = (plan) => openLocalReplica(plan, surroundings) } = surroundings
+  const context = await begin(first.options)
+  const { open = (plan) => openLocalReplica(plan, context) } = context
   try {
     const replica = await open(first)
     const { app, routes: served } = replica
@@ -47,7 +48,7 @@ export async function openDeployments(
       ...{ options, routes, edits, warnings, app, served, revision: 1 },
       desired: { ...desired, edits, warnings: [] },
     }
-    return deploymentsFrom(source, deployment, { files, tags, replica, store }, surroundings)
+    return deploymentsFrom(source, deployment, { files, tags, replica, store }, context)
   } catch (error) {
     throw source.listsProblems ? await explainPlanFailure(first, error) : error
   }

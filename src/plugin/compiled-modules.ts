@@ -242,16 +242,16 @@ async function loadNow(
   bytes: Uint8Array,
   job: ModuleJob,
   isServing: boolean,
-  surroundings: LoadingContext,
+  context: LoadingContext,
 ): Promise<LoadedModule> {
   const isKeptHere = !isServing || bytes.length <= SMALL_BYTES
   const kept =
     isKeptHere && job.moduleCacheOf && job.needsModule
-      ? await loadCachedModule(job.moduleCacheOf, isServing, surroundings.admit)
+      ? await loadCachedModule(job.moduleCacheOf, isServing, context.admit)
       : undefined
   if (kept) return kept
   const isHere = !isServing && bytes.length <= LARGE_BYTES
-  return isHere ? loadHere(bytes, job, surroundings.admit) : loadElsewhere(bytes, job, surroundings)
+  return isHere ? loadHere(bytes, job, context.admit) : loadElsewhere(bytes, job, context)
 }
 
 /** Imports `load-module.ts` on demand: a start with kept modules does not need it. */
@@ -266,14 +266,14 @@ async function loadHere(bytes: Uint8Array, job: ModuleJob, admit: Admit | undefi
 async function loadElsewhere(
   bytes: Uint8Array,
   job: ModuleJob,
-  surroundings: LoadingContext,
+  context: LoadingContext,
 ): Promise<LoadedModule> {
   const { loadInThread } = await import('./load-threads.ts')
   try {
-    return await loadInThread(bytes, job, surroundings)
+    return await loadInThread(bytes, job, context)
   } catch (error) {
     if (!isDenied(error)) throw error
-    return loadHere(bytes, job, surroundings.admit)
+    return loadHere(bytes, job, context.admit)
   }
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { METRICS, type Metric, renderMetrics } from '../../src/admin/metrics.ts'
+import { METRICS, type Metric } from '../../src/admin/metric-list.ts'
+import { renderMetrics } from '../../src/admin/metrics.ts'
 import { Histogram } from '../../src/observe/counters.ts'
 import { type EngineStats, NO_STATS } from '../../src/observe/engine-stats.ts'
 import { Meters, type MeterView, type StatsSource } from '../../src/observe/metrics.ts'

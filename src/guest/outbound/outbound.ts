@@ -93,7 +93,7 @@ const MAX_TIMER_MS = 2_147_483_647
 
 class HttpOutbound implements Outbound {
   readonly #reachOf: (url: URL) => Reach
-  readonly #surroundings: NetworkView
+  readonly #context: NetworkView
   readonly #client: OutboundClient
   readonly #streamMax: number
   readonly #running = new Map<AbortController, Promise<unknown>>()
@@ -108,7 +108,7 @@ class HttpOutbound implements Outbound {
     network,
   }: OutboundOptions) {
     this.#reachOf = allowHosts(allowedHosts, opensPrivate)
-    this.#surroundings = {
+    this.#context = {
       resolve: network?.resolve ?? resolveBySystem,
       own: ownAddresses(network?.addresses),
     }
@@ -184,6 +184,6 @@ class HttpOutbound implements Outbound {
     }
   }
   #check(url: URL, name: string): Target {
-    return checkTarget(url, name, this.#reachOf, this.#surroundings)
+    return checkTarget(url, name, this.#reachOf, this.#context)
   }
 }

@@ -1,24 +1,19 @@
 import { isUtf8 } from 'node:buffer'
-import { randomUUID } from 'node:crypto'
-import {
-  accessSync,
-  closeSync,
-  constants,
-  linkSync,
-  openSync,
-  rmSync,
-  type Stats,
-  statSync,
-  writeSync,
-} from 'node:fs'
 import { constants as systemConstants } from 'node:os'
 import { join, resolve } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../../errors/errors.ts'
 import { makeFolder } from '../../platform/node-workarounds.ts'
 import { loadPackage } from '../../platform/packages.ts'
-import { problemWithLmdbFile } from './lmdb-file.ts'
+import {
+  checkLmdbFolder,
+  DATA,
+  EXPIRIES,
+  hasLmdbFile,
+  PAGES_AT_START,
+  reserve,
+  VALUES,
+} from './lmdb-folder.ts'
 import {
   checkKey,
   checkList,
@@ -63,8 +58,7 @@ export async function openLmdbStore({
   const name = `lmdb:${folder}`
   const { open } = await loadPackage(name, 'lmdb', () => import('lmdb'))
   try {
-    if (mustExist && !statOf(join(folder, DATA))?.size)
-      throw new Error(`there is no file ${join(folder, DATA)}`)
+    if (mustExist && !hasLmdbFile(folder)) throw new Error(`there is no file ${join(folder, DATA)}`)
     makeFolder(resolve(folder))
     // The package ends the process with a signal if LMDB fails to open for any reason.
     await checkLmdbFolder(folder, isReadWholly ? Number.POSITIVE_INFINITY : PAGES_AT_START)
@@ -84,98 +78,6 @@ export async function openLmdbStore({
     throw new StoreInvalidError(name, message, { cause: error })
   }
 }
-
-/** The file names of LMDB. */
-const [DATA, LOCK] = ['data.mdb', 'lock.mdb']
-
-/** Pages that are read before LMDB maps a file: all of a small store, in a few milliseconds, and the top of a large one. */
-const PAGES_AT_START = 1_000
-
-/** How long another process may take to create a file. */
-const RECHECK_MS = 100
-
-/**
- * Checks the files of a folder, which LMDB does not do.
- *
- * @param mostPages - See {@link problemWithLmdbFile}.
- * @throws Error with the reason.
- */
-async function checkLmdbFolder(folder: string, mostPages: number): Promise<void> {
-  const [data, lock] = [join(folder, DATA), join(folder, LOCK)]
-  const find = () => {
-    for (const path of [data, lock]) {
-      const found = statOf(path)
-      if (found && !found.isFile()) return `${path} is not a file`
-      // The lock file is never opened here: closing it would release the locks of this process.
-      if (found) accessSync(path, constants.R_OK | constants.W_OK)
-    }
-    const problem = statOf(data) && problemWithLmdbFile(data, mostPages, [VALUES, EXPIRIES])
-    return problem && `${data}: ${problem}`
-  }
-  if (find() === undefined) return
-  await setTimeout(RECHECK_MS)
-  const problem = find()
-  if (problem !== undefined) throw new Error(problem)
-}
-
-/** More bytes than LMDB's first pages and its locks need. */
-const RESERVED = 65_536
-
-/** Bytes of LMDB's lock file, with 126 readers. A build of LMDB that needs more extends it. */
-const LOCK_BYTES = 8_272
-
-/**
- * Makes sure that the disk has room for a new store and for its locks. LMDB writes the locks through mapped memory,
- * where a full disk ends the process. So the lock file is created here, with its bytes on the disk.
- *
- * @throws the error of the system.
- */
-function reserve(folder: string): void {
-  const lock = join(folder, LOCK)
-  const found = statOf(lock)
-  const hasLocks = found !== undefined && found.size > 0 && found.blocks * BLOCK >= found.size
-  if (hasLocks && statOf(join(folder, DATA))?.size) return
-  const [own, rest] = [join(folder, `reserved-${randomUUID()}`), join(folder, `reserved-${randomUUID()}`)]
-  try {
-    writeToDisk(own, LOCK_BYTES)
-    writeToDisk(rest, RESERVED)
-    if (!found) linkIfAbsent(own, lock)
-  } finally {
-    rmSync(own, { force: true })
-    rmSync(rest, { force: true })
-  }
-}
-
-/** Creates a file of zeros. It is flushed before it is closed: only then its space is allocated. */
-function writeToDisk(path: string, length: number): void {
-  const { O_WRONLY, O_CREAT, O_EXCL, O_DSYNC = 0 } = constants
-  // Not `fsync`, which Node's permission model does not allow. Windows has no such flag.
-  const file = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_DSYNC)
-  try {
-    for (let written = 0; written < length; ) written += writeSync(file, Buffer.alloc(length - written))
-  } finally {
-    closeSync(file)
-  }
-}
-
-/** The block size that `stat` counts in. */
-const BLOCK = 512
-
-/** Links the file unless another process was faster. Without hard links, the disk has at least been found to have room. */
-function linkIfAbsent(path: string, name: string): void {
-  try {
-    linkSync(path, name)
-  } catch {
-    // LMDB creates it.
-  }
-}
-
-function statOf(path: string): Stats | undefined {
-  return statSync(path, { throwIfNoEntry: false })
-}
-
-/** Names of databases in the file. */
-const [VALUES, EXPIRIES] = ['values', 'expiries']
 
 /** Error codes of the system for a full disk, a quota or a file size limit. */
 const NO_ROOM: ReadonlySet<number> = new Set(

@@ -3,11 +3,12 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type ConfigurationSource, programConfiguration } from '../../../src/deploy/configuration.ts'
-import { type Deployments, deploymentsFrom, reload } from '../../../src/deploy/deployments.ts'
+import { type Deployments, reload } from '../../../src/deploy/deployments.ts'
 import type { ChangeRecord } from '../../../src/deploy/desired-state.ts'
 import { FileSnapshot } from '../../../src/deploy/file-snapshot.ts'
 import { openRedisFleet } from '../../../src/deploy/fleet/redis-fleet-store.ts'
 import { followTags } from '../../../src/deploy/follow-tags.ts'
+import { deploymentsFrom } from '../../../src/deploy/live-deployments.ts'
 import { openLocalReplica } from '../../../src/deploy/local-replica.ts'
 import { type Channel, type LinkMessage, openLink } from '../../../src/deploy/processes/link.ts'
 import { openProcesses } from '../../../src/deploy/processes/processes.ts'
@@ -123,7 +124,7 @@ export const DEPLOYMENTS: Openers = {
     }
   },
 
-  'deploy/deployments.ts deploymentsFrom': async () => {
+  'deploy/live-deployments.ts deploymentsFrom': async () => {
     const { current } = await openStaying()
     const { signal } = new AbortController()
     const open = async (mark: Mark, routes: readonly RouteOptions[] = [ECHO]) => {
