@@ -3,8 +3,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 /** The calls of a plug-in: one at a time, in the order in which they were made. */
 export class CallQueue {
   readonly #canWait: boolean
-  readonly #waiting: Turn[] = []
-  #running: Turn | undefined
+  readonly #waiting: QueuedCall[] = []
+  #running: QueuedCall | undefined
 
   /** @param canWait - Whether others can be made while a call runs. If not, these come from its own host functions. */
   constructor(canWait: boolean) {
@@ -24,11 +24,11 @@ export class CallQueue {
   begin(): Promise<void> | undefined {
     const outer = innermost.getStore()
     if (!this.#running) {
-      this.#running = new Turn(this, outer)
+      this.#running = new QueuedCall(this, outer)
       return undefined
     }
     if (!this.#canWait || (outer && this.#waitsFor(outer))) throw new Error('plugin is not reentrant')
-    return new Promise((start) => this.#waiting.push(new Turn(this, outer, start)))
+    return new Promise((start) => this.#waiting.push(new QueuedCall(this, outer, start)))
   }
 
   end(): void {
@@ -50,22 +50,23 @@ export class CallQueue {
   }
 
   /** Whether the running call is one of these, or its host functions wait for one. */
-  #waitsFor(call: Turn): boolean {
-    for (let each: Turn | undefined = call; each; each = each.outer) if (each === this.#running) return true
+  #waitsFor(call: QueuedCall): boolean {
+    for (let each: QueuedCall | undefined = call; each; each = each.outer)
+      if (each === this.#running) return true
     return [...(this.#running?.inner ?? [])].some(({ queue }) => queue.#waitsFor(call))
   }
 }
 
 /** A call that runs, or waits for its turn. */
-class Turn {
+class QueuedCall {
   readonly queue: CallQueue
   /** The call whose host function made this one. */
-  readonly outer: Turn | undefined
+  readonly outer: QueuedCall | undefined
   readonly start: (() => void) | undefined
   /** Calls that its host functions made. */
-  inner: Set<Turn> | undefined
+  inner: Set<QueuedCall> | undefined
 
-  constructor(queue: CallQueue, outer: Turn | undefined, start?: () => void) {
+  constructor(queue: CallQueue, outer: QueuedCall | undefined, start?: () => void) {
     this.queue = queue
     this.outer = outer
     this.start = start
@@ -76,7 +77,7 @@ class Turn {
 }
 
 /** The call whose host function runs. */
-const innermost = new AsyncLocalStorage<Turn | undefined>()
+const innermost = new AsyncLocalStorage<QueuedCall | undefined>()
 
 /** Calls that have run host functions. While there are none the storage is off: on Node 20 it makes each promise slower. */
-const hosting = new Set<Turn>()
+const hosting = new Set<QueuedCall>()

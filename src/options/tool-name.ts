@@ -7,7 +7,7 @@ const MAX_NAME = 128
  * The name of a route as a tool: its option, else its URL: `/text/upper` is `text_upper`. A route at `/` has the name of
  * its function.
  */
-export function toolName({ tool, url }: ToolIdentity, functionName: string): string {
+export function toolName({ tool, url }: NamedTool, functionName: string): string {
   if (tool?.name !== undefined) return tool.name
   return nameFrom(url) || nameFrom(functionName) || 'tool'
 }
@@ -18,15 +18,13 @@ function nameFrom(text: string): string {
 }
 
 /** A route as far as the name of its tool depends on it. */
-interface ToolIdentity {
+interface NamedTool {
   readonly url: string
   readonly tool?: { readonly name?: string } | undefined
 }
 
 /** Tools of the same name, a line each. */
-export function toolConflicts(
-  tools: readonly (ToolIdentity & { readonly functionName: string })[],
-): string[] {
+export function toolConflicts(tools: readonly (NamedTool & { readonly functionName: string })[]): string[] {
   const urls = new Map<string, string>()
   return tools.flatMap((tool) => {
     const name = toolName(tool, tool.functionName)

@@ -56,7 +56,7 @@ export interface Runner {
   usedMs(running: RunningCall): number
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  creditBlockedTime(held: BlockedTime): void
+  creditBlockedTime(blocked: BlockedTime): void
 
   /** Takes back calls that its guest has not started, as far as known. @returns them, the oldest first. */
   takeBack(): PendingCall[]

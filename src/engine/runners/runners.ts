@@ -77,7 +77,7 @@ class RunnersEngine implements Engine, Endable {
   /** Runners that are polled for answers at each turn: that costs less than a message. */
   readonly #watched = new Set<Runner>()
   #isTurnPlanned = false
-  readonly #held: BlockedTimeMeter
+  readonly #blockedTime: BlockedTimeMeter
   /** Runners with slow guests: they get no calls in advance. */
   readonly #slow = new WeakSet<Runner>()
   /** Number of calls that a runner has at a time, all of them started; 0: it runs one after another. */
@@ -95,7 +95,7 @@ class RunnersEngine implements Engine, Endable {
     this.name = kind.name
     this.#options = options
     this.#concurrent = kind.concurrent > 1 ? kind.concurrent : 0
-    this.#held = new BlockedTimeMeter(
+    this.#blockedTime = new BlockedTimeMeter(
       Math.max(2 * CHECK_MS, Math.min(MAX_HELD_MS, options.timeoutMs * HELD_SHARE)),
     )
     this.#waiting = new WaitingCalls(options)
@@ -228,14 +228,14 @@ class RunnersEngine implements Engine, Endable {
 
   #watch(): void {
     if (this.#timer) return
-    this.#held.begin()
+    this.#blockedTime.begin()
     this.#timer = setTimeout(() => this.#look(), CHECK_MS)
   }
 
   /** Called before delayed work continues. */
   #noticeBlocked(): void {
-    const held = this.#held.look()
-    if (held) for (const thread of this.#pool.threads) thread.creditBlockedTime(held)
+    const blocked = this.#blockedTime.look()
+    if (blocked) for (const thread of this.#pool.threads) thread.creditBlockedTime(blocked)
   }
 
   /** Checks deadlines of guests and of queued calls. */
@@ -263,7 +263,7 @@ class RunnersEngine implements Engine, Endable {
     // From here on it starts nothing else: only this call can be lost, and those that are suspended.
     const isLate = thread.usedMs(running) >= this.#options.timeoutMs
     if (!isLate && (ms < LEAVE_MS || !thread.isAbandoned(running))) return
-    if (isSameTurn(thread.running(), running)) this.#kill(thread, running, isLate)
+    if (isSameRun(thread.running(), running)) this.#kill(thread, running, isLate)
   }
 
   /** A timer of a host function may block it, or the start of a replacement instance. */
@@ -306,6 +306,6 @@ class RunnersEngine implements Engine, Endable {
 }
 
 /** Whether a guest has not been suspended between two looks. */
-function isSameTurn(now: RunningCall | undefined, before: RunningCall): boolean {
+function isSameRun(now: RunningCall | undefined, before: RunningCall): boolean {
   return now?.call === before.call && now.since === before.since
 }

@@ -109,7 +109,7 @@ export class GuestProcess {
   }
 
   /** Whether it works for this tenant now. If not, `tenant.free()` is called later. */
-  hasTurn(tenant: Tenant): boolean {
+  tryAssign(tenant: Tenant): boolean {
     if (!this.isOpen) return false
     const isFree = !this.#turn || this.#turn === tenant || !this.#turn.isBusy
     const isOthersTurn = tenant.isBusy && this.#wanting.size > 0 // its assigned calls are finished first

@@ -145,7 +145,7 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   mayTake(): boolean {
-    return !this.#ended.signal.aborted && this.#process.hasTurn(this)
+    return !this.#ended.signal.aborted && this.#process.tryAssign(this)
   }
 
   give(call: PendingCall): boolean {
@@ -309,7 +309,7 @@ class ProcessRunner implements Runner, Tenant {
 
   /** Starts on its turn: work for other tenants is not charged to it, nor its start to them. */
   #open(): void {
-    if (this.#state !== 'waiting' || this.#ended.signal.aborted || !this.#process.hasTurn(this)) return
+    if (this.#state !== 'waiting' || this.#ended.signal.aborted || !this.#process.tryAssign(this)) return
     this.#state = 'starting'
     this.#process.send(this.#head(TO_CHILD.start, 0, 0), [this.#route.start])
     this.#process.flush()

@@ -190,13 +190,13 @@ class WorkerThread implements Runner {
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  creditBlockedTime(held: BlockedTime): void {
+  creditBlockedTime(blocked: BlockedTime): void {
     if (this.#silentSince !== undefined)
-      this.#silentSince = Math.min(this.#silentSince + held.to - held.from, performance.now())
+      this.#silentSince = Math.min(this.#silentSince + blocked.to - blocked.from, performance.now())
     const running = this.running()
     const assigned = running && this.#find(running.call)
     if (!running || !assigned || this.#threadState.isPaused) return
-    const ms = unusedMs(held, running, this.#threadState.waitsSince())
+    const ms = unusedMs(blocked, running, this.#threadState.waitsSince())
     this.#credited.set(assigned, ms + (this.#credited.get(assigned) ?? 0))
   }
 
