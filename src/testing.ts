@@ -48,7 +48,7 @@ export interface TestRequest {
 /** The answer as a client would get it. */
 export interface TestAnswer {
   readonly status: number
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: OutgoingHttpHeaders
   readonly bytes: Uint8Array
   /** The body as UTF-8. */

@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify'
 export interface HttpAnswer {
   /** From 200 to 599. */
   readonly status: number
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: ReadonlyMap<string, readonly string[]>
   /** The default if neither the headers nor the route has a content type. */
   readonly body: { readonly bytes: Uint8Array; readonly type: string } | undefined

@@ -19,7 +19,7 @@ export interface RequestEnvelope {
   /** Parameters of the route's URL, decoded; `*` is the value of a wildcard. */
   readonly params: unknown
   readonly query: Readonly<Record<string, string | string[] | undefined>>
-  /** By name in lower case. Nothing is joined or omitted. One character per byte. */
+  /** The headers by their names in lower case. Nothing is joined or omitted. One character per byte. */
   readonly headers: Readonly<Record<string, string | string[]>>
   readonly remoteAddress: string
   readonly requestId: string

@@ -13,7 +13,7 @@ import type { Source, SourceModule } from '../plugin/source/source.ts'
  * a state folder. Immutable: each edit creates a new object.
  */
 export interface Edits {
-  /** By name: added plug-ins, and those of the configuration. */
+  /** Plug-ins by name: added ones, and those of the configuration. */
   readonly plugins: ReadonlyMap<string, PluginVersions>
   /** Added, replaced and removed routes, by id. */
   readonly routes: ReadonlyMap<string, RouteEdit>

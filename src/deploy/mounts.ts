@@ -172,7 +172,7 @@ async function walkFolder(
   }
 }
 
-/** By name, links last: a folder is mounted at its own place, not at a link's. */
+/** The entries sorted by name, links last: a folder is mounted at its own place, not at a link's. */
 async function entriesOf(folder: string): Promise<Dirent[]> {
   try {
     const entries = await readdir(folder, { withFileTypes: true })

@@ -15,7 +15,7 @@ interface InstanceRequest {
   readonly modules: readonly NamedModule[]
   readonly options: Pick<GuestOptions, 'useWasi' | 'enableWasiOutput' | 'allowedPaths'>
   readonly context: GuestContext
-  /** By namespace and name. They replace functions of Extism with the same name. */
+  /** Host functions by namespace and name. They replace functions of Extism with the same name. */
   readonly functions: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
   /** Suspends the guest while an async function runs; undefined if no function is async. */
   readonly suspending: Suspending | undefined
@@ -179,7 +179,7 @@ class ProcessOutput extends LineOutput {
 /** The modules to link, and their imports. */
 interface LinkTarget {
   readonly modules: readonly NamedModule[]
-  /** By namespace and name. */
+  /** Imports by namespace and name. */
   readonly imports: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
   /** Undefined if WASI is off. */
   readonly openWasi: (() => Wasi) | undefined

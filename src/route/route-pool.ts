@@ -15,7 +15,7 @@ import type { RouteSockets } from './websocket/serve-websocket.ts'
  */
 export class RoutePool {
   readonly shared: AppResources
-  /** By URL. */
+  /** Open routes by URL. */
   readonly #entries = new Map<string, PoolEntry[]>()
   readonly #counts = new WeakMap<OpenRoute['instances'], VersionCounts>()
   readonly #handlers = new WeakMap<object, KnownHandler>()

@@ -25,7 +25,7 @@ export interface ToolchainSource {
   readonly get: string
 }
 
-/** By name on the command line. */
+/** Languages of new plug-ins by their names on the command line. */
 export const LANGUAGES = {
   rust: {
     title: 'Rust',

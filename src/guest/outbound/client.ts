@@ -8,7 +8,7 @@ import type { Target } from './target.ts'
 /** The response of a server. */
 export interface OutboundResponse {
   readonly status: number
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   /** The body as received, not decompressed. */
   readonly body: Uint8Array

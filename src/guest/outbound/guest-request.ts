@@ -94,7 +94,7 @@ export interface SendableRequest {
   readonly url: URL
   /** In upper case. */
   readonly method: string
-  /** By name in lower case; only those that guests may set. */
+  /** The headers by their names in lower case; only those that guests may set. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: Uint8Array | undefined
 }

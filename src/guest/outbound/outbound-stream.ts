@@ -329,7 +329,7 @@ class HttpStream implements OutboundStream {
 
 /** The response that ends the redirects. */
 interface Answer extends StreamedResponse {
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly response: IncomingMessage
   readonly outgoing: ClientRequest

@@ -8,7 +8,7 @@ const MAX_REDIRECTS = 5
 /** The part of a response that redirects depend on. */
 interface RedirectResponse {
   readonly status: number
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string>>
 }
 

@@ -43,7 +43,7 @@ class MemoryStore implements Store {
   readonly #now: () => number
   #bytes = 0
 
-  /** By namespace and key. Each UTF-8 byte is one character, so that keys sort by their bytes. */
+  /** Entries by namespace and key. Each UTF-8 byte is one character, so that keys sort by their bytes. */
   readonly #entries = new Map<string, MemoryEntry>()
   readonly #order = new SortedKeys()
   /** Entries that expire: the time, then the key. */

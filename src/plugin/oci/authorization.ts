@@ -197,7 +197,7 @@ async function readToken(reference: string, realm: URL, response: HttpResponse):
 interface Challenge {
   /** The scheme in lower case, such as `bearer`. */
   readonly scheme: string
-  /** By name in lower case. */
+  /** The parameters by their names in lower case. */
   readonly parameters: ReadonlyMap<string, string>
 }
 

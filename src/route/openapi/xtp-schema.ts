@@ -10,7 +10,7 @@ import { isUrl, splitPin } from '../../plugin/source/url.ts'
  */
 export interface XtpSchema {
   readonly exports: ReadonlyMap<string, XtpExport>
-  /** By name, as JSON schemas. */
+  /** Types of the plug-in by name, as JSON schemas. */
   readonly schemas: ReadonlyMap<string, JsonSchema>
 }
 

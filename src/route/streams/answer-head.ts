@@ -14,7 +14,7 @@ import { GUEST_LIMITS } from '../../platform/guest-limits.ts'
 export interface AnswerHead {
   /** From 200 to 599. */
   readonly status: number
-  /** By name in lower case. */
+  /** The headers by their names in lower case. */
   readonly headers: ReadonlyMap<string, readonly string[]>
   /** Names of the trailers that follow the body, in lower case. */
   readonly trailers: ReadonlySet<string>
