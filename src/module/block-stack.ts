@@ -34,6 +34,8 @@ export class BlockStack {
   moveSquares = 0
   /** Squares of the numbers of branches to loops. */
   backBranches = 0
+  /** Number of branches to the ends of blocks with results. */
+  resultBranches = 0
   /** Squares of the numbers of instructions that branch to the end of a block. */
   endBranches = 0
   /** Squares of the numbers of clauses that catch, for each block. */
@@ -124,30 +126,12 @@ export class BlockStack {
   begin(reader: ByteReader, locals: number, results: number): void {
     this.#reader = reader
     this.#locals = locals
-    this.depth =
-      this.height =
-      this.sets =
-      this.loops =
-      this.loopNesting =
-      this.#loopDepth =
-      this.#operations =
-      this.#base =
-      this.#tries =
-        0
+    this.depth = this.height = this.#base = this.#tries = 0
+    this.sets = this.loops = this.loopNesting = this.#loopDepth = this.#operations = 0
     this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
-    this.phis =
-      this.phiSquares =
-      this.moveSquares =
-      this.backBranches =
-      this.endBranches =
-      this.throwSquares =
-      this.handlers =
-      this.throwing =
-      this.thrown =
-      this.thrownSquares =
-      this.joinStart =
-      this.joinEnd =
-        0
+    this.phis = this.phiSquares = this.moveSquares = this.joinStart = this.joinEnd = 0
+    this.backBranches = this.endBranches = this.resultBranches = this.handlers = 0
+    this.throwing = this.throwSquares = this.thrown = this.thrownSquares = 0
     this.#appended = this.appendedWays = this.#appendedBeforePart = 0
     this.#isUnreachable = this.isAppended = false
     this.open(OPENED_BY.function, 0, results)
@@ -294,7 +278,9 @@ export class BlockStack {
         this.loopJoins += (branches + 1) * (changed + (this.#params[top] ?? 0))
         this.backBranches += branches * branches
       } else {
-        this.endBranches += (this.#sources[top] ?? 0) ** 2
+        const sources = this.#sources[top] ?? 0
+        this.endBranches += sources ** 2
+        if (results > 0) this.resultBranches += sources
         const phis = changed + results
         this.phis += phis
         this.phiSquares += phis * phis

@@ -132,7 +132,8 @@ export class BodyReader implements BodyFigures {
       thrownSquares,
       throwSquares,
     } = this.#blocks
-    const { backBranches, endBranches, handlers, appendedWays, loops, loopNesting } = this.#blocks
+    const { backBranches, endBranches, resultBranches, handlers, appendedWays, loops, loopNesting } =
+      this.#blocks
     return (
       this.#optimisingCost +
       work * OPTIMISING.place +
@@ -147,6 +148,7 @@ export class BodyReader implements BodyFigures {
       throwSquares * OPTIMISING.throwSquares +
       backBranches * OPTIMISING.backBranches +
       endBranches * OPTIMISING.endBranches +
+      resultBranches * this.#conditions * OPTIMISING.resultBranches +
       handlers * OPTIMISING.handlers +
       // The former in Node.js 24, the latter in Node.js 20.
       Math.ceil(

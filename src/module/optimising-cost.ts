@@ -43,7 +43,9 @@ export const OPTIMISING = {
   /** Node.js 20, for the square of the number of branches to a loop. */
   backBranches: 80,
   /** Node.js 24, for the square of the number of branches to the end of a block. */
-  endBranches: 75,
+  endBranches: 90,
+  /** Node.js 20, for each branch to the end of a block with results, and each branch of the function. */
+  resultBranches: 40,
   /** A factor for the square of the number of `catch` of one `try`. */
   handlers: 50,
   /**
@@ -55,10 +57,10 @@ export const OPTIMISING = {
    * Node.js 24, for each operation in code that is appended to the block before it, and each way to the end of the
    * block around it: the largest such product.
    */
-  appendedWays: 9.4,
+  appendedWays: 11,
   /* Of time, not of memory. */
   /** Node.js 20, for the square of the number of branches. */
-  branches: 12,
+  branches: 14,
   /** Node.js 24, for the square of the number of accesses to memory and of calls. */
   uses: 0.07,
   /** Node.js 20, for the square of the number of `select`. */
@@ -120,7 +122,7 @@ cost(4_500, range(0x510, 0x54e)) // atomic accesses
 /** 1 for each code of an instruction with a slow path, whose number counts by its square. */
 export const SLOW_PATH: Readonly<Uint8Array> = new Uint8Array(ACTION.length)
 
-for (const code of [CODE.tableGet, CODE.tableSet, ...range(CODE.memoryInit, CODE.tableFill)])
+for (const code of [CODE.tableGet, CODE.tableSet, CODE.memoryGrow, ...range(CODE.memoryInit, CODE.tableFill)])
   (SLOW_PATH as Uint8Array)[code] = 1
 for (const [code, action] of ACTION.entries())
   if (action === DO.callIndirect || action === DO.returnCallIndirect) (SLOW_PATH as Uint8Array)[code] = 1
