@@ -120,53 +120,37 @@ export class BodyReader implements BodyFigures {
   }
 
   get optimisingCost(): number {
-    const {
-      work,
-      joins,
-      phis,
-      phiSquares,
-      moveSquares,
-      loopJoins,
-      throwing,
-      thrown,
-      thrownSquares,
-      throwSquares,
-    } = this.#blocks
-    const { backBranches, endBranches, resultBranches, handlers, appendedWays, loops, loopNesting } =
-      this.#blocks
-    return (
+    const blocks = this.#blocks
+    const conditions = this.#conditions
+    const paths = conditions + this.#slowPaths + blocks.throwing
+    return Math.ceil(
       this.#optimisingCost +
-      work * OPTIMISING.place +
-      joins * (OPTIMISING.join + loops * OPTIMISING.loopsAndJoin) +
-      phis * OPTIMISING.phi +
-      phiSquares * OPTIMISING.phiSquares +
-      Math.ceil(moveSquares * OPTIMISING.moveSquares) +
-      loopJoins * OPTIMISING.loopJoin +
-      throwing * OPTIMISING.throwing +
-      thrown * OPTIMISING.thrown +
-      thrownSquares * OPTIMISING.thrownSquares +
-      throwSquares * OPTIMISING.throwSquares +
-      backBranches * OPTIMISING.backBranches +
-      endBranches * OPTIMISING.endBranches +
-      resultBranches * this.#conditions * OPTIMISING.resultBranches +
-      handlers * OPTIMISING.handlers +
-      // The former in Node.js 24, the latter in Node.js 20.
-      Math.ceil(
-        Math.max(appendedWays * OPTIMISING.appendedWays, this.#conditions ** 2 * OPTIMISING.branches),
-      ) +
-      this.#joinedConditions * OPTIMISING.joinedConditions +
-      this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions +
-      this.#slowPaths ** 2 * OPTIMISING.slowPaths +
-      Math.ceil(this.#uses ** 2 * OPTIMISING.uses) +
-      Math.ceil(this.#selects ** 2 * OPTIMISING.selects) +
-      this.nesting ** 2 * OPTIMISING.nesting +
-      Math.ceil(
-        this.#saturated *
-          ((this.#conditions + this.#saturated) * OPTIMISING.saturatedBranches +
-            this.#conditions * loops * OPTIMISING.saturatedLoops +
-            (this.#conditions + this.#slowPaths + throwing) ** 2 * OPTIMISING.saturatedPaths),
-      ) +
-      Math.ceil(this.loopBytes * (OPTIMISING.loopByte + loopNesting * OPTIMISING.nestedLoopByte))
+        blocks.work * OPTIMISING.place +
+        blocks.joins * (OPTIMISING.join + blocks.loops * OPTIMISING.loopsAndJoin) +
+        blocks.phis * OPTIMISING.phi +
+        blocks.phiSquares * OPTIMISING.phiSquares +
+        blocks.moveSquares * OPTIMISING.moveSquares +
+        blocks.loopJoins * OPTIMISING.loopJoin +
+        blocks.throwing * OPTIMISING.throwing +
+        blocks.thrown * OPTIMISING.thrown +
+        blocks.thrownSquares * OPTIMISING.thrownSquares +
+        blocks.throwSquares * OPTIMISING.throwSquares +
+        blocks.backBranches * OPTIMISING.backBranches +
+        blocks.endBranches * OPTIMISING.endBranches +
+        blocks.resultBranches * conditions * OPTIMISING.resultBranches +
+        blocks.handlers * OPTIMISING.handlers +
+        // The former in Node.js 24, the latter in Node.js 20.
+        Math.max(blocks.appendedWays * OPTIMISING.appendedWays, conditions ** 2 * OPTIMISING.branches) +
+        this.#joinedConditions * OPTIMISING.joinedConditions +
+        this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions +
+        this.#slowPaths ** 2 * OPTIMISING.slowPaths +
+        this.#uses ** 2 * OPTIMISING.uses +
+        this.#selects ** 2 * OPTIMISING.selects +
+        this.nesting ** 2 * OPTIMISING.nesting +
+        this.#saturated * (conditions + this.#saturated) * OPTIMISING.saturatedBranches +
+        this.#saturated * conditions * blocks.loops * OPTIMISING.saturatedLoops +
+        this.#saturated * paths ** 2 * OPTIMISING.saturatedPaths +
+        this.loopBytes * (OPTIMISING.loopByte + blocks.loopNesting * OPTIMISING.nestedLoopByte),
     )
   }
 
