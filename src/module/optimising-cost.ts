@@ -109,6 +109,7 @@ cost(900, [CODE.globalGet, CODE.globalSet])
 cost(12_000, [CODE.tableGet])
 cost(3_000, [CODE.tableSet])
 cost(9_000, [CODE.functionReference])
+cost(600, [CODE.memorySize])
 cost(2_500, [CODE.memoryGrow])
 cost(5_000, [...range(0x6d, 0x70), ...range(0x7f, 0x82)]) // division and remainder of integers
 cost(4_500, [...range(0x96, 0x98), ...range(0xa4, 0xa6)]) // minimum, maximum and sign of floats
