@@ -16,7 +16,7 @@ export const OPTIMISING = {
   /** A parameter or result of a call. */
   callValue: 150,
   /** A parameter or result in memory: a call has more than {@link registers}. */
-  stackValue: 1_000,
+  stackValue: 1_100,
   registers: 12,
   /** A target of a `br_table`. */
   target: 1_300,
@@ -45,7 +45,7 @@ export const OPTIMISING = {
   /** Node.js 24, for the square of the number of branches to the end of a block. */
   endBranches: 90,
   /** Node.js 20, for each branch to the end of a block with results, and each branch of the function. */
-  resultBranches: 40,
+  resultBranches: 60,
   /** A factor for the square of the number of `catch` of one `try`. */
   handlers: 50,
   /**
