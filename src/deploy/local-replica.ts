@@ -15,7 +15,6 @@ import { RoutePool } from '../route/route-pool.ts'
 import { createApp, type KeptStreams } from '../server/app.ts'
 import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
-import { readTls, type TlsSettings } from '../server/tls.ts'
 import {
   countsOf,
   type OwnReplica,
@@ -38,8 +37,6 @@ interface LocalParts {
   adapt?(route: VersionedRoute): VersionedRoute
   /** Counts for the rate limits. Default: this process counts for itself. */
   readonly counter?: RateCounter | undefined
-  /** What was read of the files of `tls`. Default: they are read once, so that a reload does not depend on them. */
-  readonly readTls?: TlsSettings | undefined
   /** Whether routes are opened without their store, if it cannot be reached. */
   readonly storeMayBeAway?: boolean
   /** What the MCP endpoints of successive apps share. Default: nothing that other processes know. */
@@ -84,12 +81,10 @@ function openApps(
   const pool = new RoutePool({ ...first, meters, storeMayBeAway: parts.storeMayBeAway }, log)
   const keptKeys: JwtKeyCache = {} // keys of token issuers
   const { streams = {} } = parts
-  let tls = parts.readTls
   return {
     open(options, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes
-      tls ??= options.tls && readTls(options.tls)
-      const all = { ...options, readTls: tls, routes, meters, signal }
+      const all = { ...options, routes, meters, signal }
       return createApp(all, log, pool, keptKeys, counter, streams)
     },
     close: () => pool.close(),

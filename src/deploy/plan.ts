@@ -9,6 +9,7 @@ import { optionsByError } from '../options/facts.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { createApp, lifeOf } from '../server/app.ts'
+import { readTls } from '../server/tls.ts'
 import { type CommandContext, type ConfigurationSource, commandConfiguration } from './configuration.ts'
 import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
@@ -140,6 +141,7 @@ export async function openTogether(
   { options }: Pick<Plan, 'options'>,
   log?: FastifyBaseLogger,
 ): Promise<void> {
+  if (options.tls) readTls(options.tls)
   const { app } = await createApp(options, log ?? openLog('silent'))
   if (log) await lifeOf(app)?.review()
   await app.close()

@@ -1,4 +1,4 @@
-import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { RouteNotFoundError } from '../errors/errors.ts'
 import type { AgentRelay, ListChanges } from '../mcp/list-changes.ts'
@@ -19,7 +19,6 @@ import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import type { AnswerUnrouted } from './edge/static.ts'
-import { createHttpServer, type HttpServerOptions } from './http-server.ts'
 
 /**
  * Creates the app of {@link createServer} from validated options. Also returns the routes, and how many of them came
@@ -31,7 +30,7 @@ import { createHttpServer, type HttpServerOptions } from './http-server.ts'
  * @param streams - Streams that outlive the app.
  */
 export async function createApp(
-  options: HttpServerOptions & VersionedOptions,
+  options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
   pool?: RoutePool,
   keptKeys: JwtKeyCache = {},
@@ -54,8 +53,7 @@ export async function createApp(
       logAccess?.(request, reply)
       sendAnyError(error, request, reply)
     },
-    clientErrorHandler: () => undefined, // handled by the HTTP server
-    serverFactory: (handler) => createHttpServer(options, handler, log).server,
+    serverFactory: (handler) => createServer(handler), // never listens: a server with limits passes requests on
   })
   app.log = log
   addMethods(app)

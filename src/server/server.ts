@@ -59,14 +59,14 @@ export async function startServer(
   app: FastifyInstance,
   log: FastifyBaseLogger,
 ): Promise<RunningServer> {
-  const { http, replace, drain } = openServer(options, app, log)
   try {
+    const { http, replace, drain } = openServer(options, app, log)
     await listenAt(http, options, '--port')
+    return { url: urlOf(http, options.tls ? 'https' : 'http'), replace, drain }
   } catch (error) {
     await app.close()
     throw error
   }
-  return { url: urlOf(http, options.tls ? 'https' : 'http'), replace, drain }
 }
 
 /** A server whose connections another process accepts. */

@@ -142,7 +142,7 @@ async function openServing(
   }
   const streams: KeptStreams = { stateSecret, relay, isReviewed: number !== 1 }
   const replica = await openLocalReplica(first, {
-    ...{ log, meters, counter, readTls, storeMayBeAway, streams, start, revision: state.revision },
+    ...{ log, meters, counter, storeMayBeAway, streams, start, revision: state.revision },
     adapt: shareWorkers(count),
   })
   first.plugins.settled()
