@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import base from '../../vitest.config.ts'
+import base, { PROJECTS } from '../../vitest.config.ts'
 
 const { MUTANT_TESTS = '' } = process.env
 const order = MUTANT_TESTS.split(':').map((file) => resolve(file))
@@ -12,14 +12,21 @@ class NearestFirst extends BaseSequencer {
   }
 }
 
-/** How the tests run for a mutant; `mutation.ts` starts them in a copy of the tree. */
+/** Those of the sources as text, which a copy with mutants has not. */
+const OF_TEXTS = ['test/unit/house/**', 'test/unit/docs/**', 'test/unit/bench/**']
+
+/** How the tests run for a mutant; `tree.ts` starts them in a copy of the tree, which has the files of threads. */
 export default {
   ...base,
   cacheDir: 'node_modules.cache',
   test: {
     ...base.test,
+    globalSetup: [],
+    projects: [PROJECTS.unit, PROJECTS.integration].map((project) => ({
+      test: { ...project, exclude: OF_TEXTS, setupFiles: 'test/long/mutant-test.ts' },
+    })),
     maxWorkers: 1,
-    bail: 1,
+    bail: MUTANT_TESTS === '' ? 0 : 1,
     retry: 2, // on a busy machine a test can fail once: that is no kill
     reporters: ['verbose', 'json'],
     outputFile: 'mutant.json',

@@ -9,6 +9,13 @@ export interface Mutant {
   readonly end: number
   /** What stands between `start` and `end` instead. */
   readonly code: string
+  /** The expression or statement that it is in. */
+  readonly whole: Place & { readonly isStatement: boolean }
+}
+
+interface Place {
+  readonly start: number
+  readonly end: number
 }
 
 /** Operators of which each becomes the other one, or the next one. */
@@ -51,9 +58,10 @@ export function mutantsOf(file: string, source: string): Mutant[] {
   const { program, errors } = parseSync(file, source)
   if (errors[0]) throw new Error(`${file}: ${errors[0].message}`)
   const mutants: Mutant[] = []
-  const add = ({ start, end }: { readonly start: number; readonly end: number }, code: string) => {
+  const add: Add = ({ type, ...node }, { start, end }, code) => {
     if (source.slice(start, end) === code) return
-    mutants.push({ file, line: source.slice(0, start).split('\n').length, start, end, code })
+    const whole = { start: node.start, end: node.end, isStatement: type === 'ExpressionStatement' }
+    mutants.push({ file, line: source.slice(0, start).split('\n').length, start, end, code, whole })
   }
   visit(program, (node) => mutate(node, source, add))
   return mutants.sort((a, b) => a.start - b.start)
@@ -64,20 +72,52 @@ export function apply(source: string, { start, end, code }: Mutant): string {
   return source.slice(0, start) + code + source.slice(end)
 }
 
-type Add = (place: { readonly start: number; readonly end: number }, code: string) => void
+/**
+ * The source with all these mutants in it, by number. Only the one that runs is active: the module `switchFile` decides it.
+ */
+export function applyAll(source: string, mutants: ReadonlyMap<number, Mutant>, switchFile: string): string {
+  const all = [...mutants].sort(
+    ([, { whole: a }], [, { whole: b }]) =>
+      a.start - b.start || b.end - a.end || Number(b.isStatement) - Number(a.isStatement),
+  )
+  const prelude = `import { isActive as $isActive } from ${JSON.stringify(switchFile)};`
+  const first = source.startsWith('#!') ? source.indexOf('\n') + 1 : 0
+  return source.slice(0, first) + prelude + renderPart(source, { start: first, end: source.length }, all)
+}
+
+/** @param all - Those within this place, the outermost first. */
+function renderPart(source: string, { start, end }: Place, all: (readonly [number, Mutant])[]): string {
+  const [first] = all
+  if (!first) return source.slice(start, end)
+  const { whole } = first[1]
+  const isSame = ({ whole: other }: Mutant) =>
+    other.start === whole.start && other.end === whole.end && other.isStatement === whole.isStatement
+  const same = all.filter(([, mutant]) => isSame(mutant))
+  const inside = all.filter(([, mutant]) => !isSame(mutant) && mutant.whole.end <= whole.end)
+  const after = all.filter(([, mutant]) => mutant.whole.start >= whole.end)
+  const original = renderPart(source, whole, inside)
+  const mutated = ({ start: from, end: to, code }: Mutant) =>
+    source.slice(whole.start, from) + code + source.slice(to, whole.end)
+  const code = whole.isStatement
+    ? `{ if (!$isActive(${same.map(([id]) => id).join(') && !$isActive(')})) ${original} }`
+    : `(${same.map(([id, mutant]) => `$isActive(${id}) ? (${mutated(mutant)}) : `).join('')}(${original}))`
+  return source.slice(start, whole.start) + code + renderPart(source, { start: whole.end, end }, after)
+}
+
+type Add = (whole: ESTree.Node, place: Place, code: string) => void
 
 function mutate(node: ESTree.Node, source: string, add: Add): void {
   const text = ({ start, end }: ESTree.Node) => source.slice(start, end)
   switch (node.type) {
     case 'Literal':
-      for (const code of otherValues(node.value)) add(node, code)
+      for (const code of otherValues(node.value)) add(node, node, code)
       break
     case 'BinaryExpression':
-      if (LIMIT.test(node.operator)) add(node.right, `(${text(node.right)}) * 4`)
+      if (LIMIT.test(node.operator)) add(node, node.right, `(${text(node.right)}) * 4`)
       otherOperator(node.left.end, node.right.start, node.operator)
       break
     case 'LogicalExpression':
-      if (node.operator === '??') add(node, `(${text(node.right)})`)
+      if (node.operator === '??') add(node, node, `(${text(node.right)})`)
       else otherOperator(node.left.end, node.right.start, node.operator)
       break
     case 'AssignmentExpression':
@@ -87,22 +127,22 @@ function mutate(node: ESTree.Node, source: string, add: Add): void {
       otherOperator(node.start, node.end, node.operator)
       break
     case 'UnaryExpression':
-      if (node.operator === '!') add(node, `(${text(node.argument)})`)
+      if (node.operator === '!') add(node, node, `(${text(node.argument)})`)
       break
     case 'IfStatement':
     case 'WhileStatement':
     case 'ConditionalExpression':
-      add(node.test, `!(${text(node.test)})`)
+      add(node.test, node.test, `!(${text(node.test)})`)
       break
     case 'ExpressionStatement':
-      if (isCall(node.expression)) add(node, ';')
+      if (isCall(node.expression)) add(node, node, ';')
       break
   }
 
   function otherOperator(from: number, to: number, operator: string): void {
     const other = OPERATORS[operator]
     const start = source.indexOf(operator, from)
-    if (other !== undefined && start < to) add({ start, end: start + operator.length }, other)
+    if (other !== undefined && start < to) add(node, { start, end: start + operator.length }, other)
   }
 }
 
@@ -151,6 +191,8 @@ function isLeftOut(node: ESTree.Node): boolean {
     case 'ImportExpression':
     case 'ThrowStatement':
       return true
+    case 'ExportNamedDeclaration':
+      return node.source !== null
     case 'NewExpression':
       return node.callee.type === 'Identifier' && node.callee.name.endsWith('Error')
     case 'CallExpression': {

@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -11,97 +13,58 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join, relative } from 'node:path'
-import { apply, type Mutant } from './mutants.ts'
+import { basename, dirname, join, relative } from 'node:path'
+import { apply, applyAll, type Mutant } from './mutants.ts'
 
 /** A test has half a minute (vitest.config.ts). If none has ended for so long, there is a loop that does not end. */
-const SILENCE_MS = 90_000
+const SILENCE_MS = 45_000
+
+const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/long/mutant.config.ts']
+const BUNDLE = [
+  '--import',
+  'tsx',
+  '-e',
+  "import('./scripts/bundle.ts').then(({ bundleThreads }) => bundleThreads())",
+]
 
 /** Sources only: that takes a third of the time. */
 const COMPILER = ['node_modules/typescript/bin/tsc', '--noEmit', '--project', 'test/long']
 
+/** The files that have the number of the mutant that runs: see `mutant-switch.ts`. */
+const SWITCH = 'test/long/mutant-switch.ts'
+const BUNDLES = ['dist', 'lib']
+const NUMBER = /mutant:\d{7}/g
+
 /** How the run of a command ended: its exit code, or that it was killed since it printed nothing for `SILENCE_MS`. */
 type Ended = number | 'silent'
 
-export interface Outcome {
-  /**
-   * `refused`: by the compiler, which is asked if no test fails. Such a mutant could not be committed, so that no test
-   * is missing.
-   */
-  readonly name: 'killed' | 'timed out' | 'survived' | 'refused'
-  /** The file of the test that failed. */
-  readonly by?: string | undefined
-}
+/** Whether tests failed; if they did not end, there is a loop without an end. */
+export type Tested =
+  | { readonly name: 'killed'; readonly by: string | undefined }
+  | { readonly name: 'timed out' | 'survived' }
 
-/** Test files that fail without a mutant: what they say of mutants means nothing. */
-export const broken = new Set<string>()
-
-/** Test files that were seen to pass without a mutant. */
-const passing = new Set<string>()
-
-/** A copy of the package in the folder for temporary files, in which mutants are tried, one at a time. */
-export class Tree {
-  readonly #root: string
-  readonly #deadline: number
+/** A copy of the package in the folder for temporary files. */
+class Copy {
+  readonly root: string
   #child: ChildProcess | undefined
 
-  /** @param deadline - When what still runs is killed, as `Date.now()` gives it. */
-  constructor(root: string, deadline: number) {
-    this.#deadline = deadline
-    this.#root = realpathSync(mkdtempSync(join(tmpdir(), 'wasm-serve-mutants-')))
+  /** @param from - The package, or another copy of it. */
+  constructor(from: string) {
+    this.root = realpathSync(mkdtempSync(join(tmpdir(), 'wasm-serve-mutants-')))
     const isLeftOut = (path: string) => ['.git', 'node_modules', 'target'].includes(basename(path))
-    cpSync(root, this.#root, { recursive: true, filter: (path) => !isLeftOut(path) })
-    symlinkSync(join(root, 'node_modules'), join(this.#root, 'node_modules'))
-  }
-
-  /** @param tests - Files of the tests that can notice the mutant, in the order in which they are to run. */
-  async try(mutant: Mutant, tests: readonly string[]): Promise<Outcome> {
-    const path = join(this.#root, mutant.file)
-    const source = readFileSync(path, 'utf8')
-    writeFileSync(path, apply(source, mutant))
-    const tested = await this.#runTests(tests.filter((test) => !broken.has(test)))
-    const compiled = tested === 0 ? await this.#run(COMPILER) : 0
-    writeFileSync(path, source)
-
-    if (tested === 'silent') return { name: 'timed out' }
-    if (tested === 0) return { name: compiled === 0 ? 'survived' : 'refused' }
-    const by = this.#failedTest()
-    if (by === undefined || (await this.passes(by))) return { name: 'killed', by }
-    broken.add(by)
-    return this.try(mutant, tests)
-  }
-
-  /** Whether a test file passes without a mutant. */
-  async passes(test: string): Promise<boolean> {
-    if (!passing.has(test) && (await this.#runTests([test])) === 0) passing.add(test)
-    return passing.has(test)
+    cpSync(from, this.root, { recursive: true, filter: (path) => !isLeftOut(path) })
+    symlinkSync(realpathSync(join(from, 'node_modules')), join(this.root, 'node_modules'))
   }
 
   /** Kills what runs, and removes the copy. */
   close(): void {
     this.#kill()
-    rmSync(this.#root, { recursive: true, force: true })
+    rmSync(this.root, { recursive: true, force: true })
   }
 
-  #runTests(tests: readonly string[]): Promise<Ended> {
-    rmSync(join(this.#root, 'mutant.json'), { force: true })
-    const projects = ['--project', 'unit', '--project', 'integration']
-    const config = ['--config', 'test/long/mutant.config.ts']
-    return this.#run(['node_modules/vitest/vitest.mjs', 'run', ...config, ...projects, ...tests], tests)
-  }
-
-  /** @returns undefined if Vitest itself failed, for example because the mutant is in the way of the bundler. */
-  #failedTest(): string | undefined {
-    const path = join(this.#root, 'mutant.json')
-    if (!existsSync(path)) return undefined
-    const report: { testResults: { name: string; status: string }[] } = JSON.parse(readFileSync(path, 'utf8'))
-    const failed = report.testResults.find(({ status }) => status === 'failed')
-    return failed && relative(this.#root, failed.name).replaceAll('\\', '/')
-  }
-
-  async #run(args: readonly string[], tests: readonly string[] = []): Promise<Ended> {
+  async run(args: readonly string[], tests: readonly string[] = []): Promise<Ended> {
     const child = spawn(process.execPath, args, {
-      cwd: this.#root,
+      cwd: this.root,
       detached: true, // a process group, so that Vitest's workers can be killed with it
       env: { ...process.env, MUTANT_TESTS: tests.join(':') },
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -112,11 +75,9 @@ export class Tree {
       isSilent = true
       this.#kill()
     }, SILENCE_MS)
-    const deadline = setTimeout(() => this.#kill(), this.#deadline - Date.now())
     child.stdout.on('data', () => silence.refresh())
     const [code] = await once(child, 'exit')
     clearTimeout(silence)
-    clearTimeout(deadline)
     this.#kill()
     return isSilent ? 'silent' : (code ?? 1)
   }
@@ -128,5 +89,108 @@ export class Tree {
       // The group has ended.
     }
     this.#child = undefined
+  }
+}
+
+/** A copy with all mutants, of which one runs at a time. */
+export class MutantTree extends Copy {
+  /** Test files that fail without a mutant: what they say of mutants means nothing. */
+  readonly broken: Set<string>
+
+  /** @param of - The package, or another such copy. */
+  private constructor(of: string, broken = new Set<string>()) {
+    super(of)
+    this.broken = broken
+  }
+
+  /** @param mutants - By number, from 1. */
+  static async of(root: string, mutants: ReadonlyMap<number, Mutant>): Promise<MutantTree> {
+    const tree = new MutantTree(root)
+    for (const file of new Set([...mutants.values()].map((mutant) => mutant.file))) {
+      const path = join(tree.root, file)
+      const own = new Map([...mutants].filter(([, mutant]) => mutant.file === file))
+      writeFileSync(path, applyAll(readFileSync(path, 'utf8'), own, relative(dirname(file), SWITCH)))
+    }
+    const hits = join(tree.root, 'test-hits')
+    mkdirSync(hits)
+    writeFileSync(join(hits, 'hits'), '')
+    writeFileSync(join(hits, 'test'), '')
+    const path = join(tree.root, SWITCH)
+    writeFileSync(path, readFileSync(path, 'utf8').replace('hits:', `hits:${hits}`))
+    if ((await tree.run(BUNDLE)) !== 0) throw new Error('the threads cannot be built with mutants')
+    return tree
+  }
+
+  /** Runs all tests without a mutant. @returns the test files that reach each mutant. */
+  async findTests(): Promise<Map<number, Set<string>>> {
+    await this.run(VITEST)
+    for (const { name, status } of this.#results()) if (status === 'failed') this.broken.add(name)
+    const tests = new Map<number, Set<string>>()
+    const hits = readFileSync(join(this.root, 'test-hits/hits'), 'utf8')
+    for (const [, mutant, test = ''] of hits.matchAll(/^(\d+) (.*)$/gm)) {
+      const own = tests.get(Number(mutant)) ?? new Set()
+      tests.set(Number(mutant), own.add(test))
+    }
+    return tests
+  }
+
+  /** Another copy with the same mutants. */
+  again(): MutantTree {
+    return new MutantTree(this.root, this.broken)
+  }
+
+  /** @param tests - In the order in which they are to run. */
+  async try(mutant: number, tests: readonly string[]): Promise<Tested> {
+    const files = tests.filter((test) => !this.broken.has(test))
+    if (files.length === 0) return { name: 'survived' }
+    this.#activate(mutant)
+    const ended = await this.#runTests(files)
+    if (ended === 'silent') return { name: 'timed out' }
+    if (ended === 0) return { name: 'survived' }
+    const by = this.#results().find(({ status }) => status === 'failed')?.name
+    if (by === undefined) return { name: 'killed', by }
+    this.#activate(9_999_999) // none
+    if ((await this.#runTests([by])) === 0) return { name: 'killed', by }
+    this.broken.add(by)
+    return this.try(mutant, tests)
+  }
+
+  #activate(mutant: number): void {
+    const bundles = BUNDLES.flatMap((folder) =>
+      readdirSync(join(this.root, folder)).map((name) => join(folder, name)),
+    )
+    for (const file of [SWITCH, ...bundles.filter((name) => /\.c?js$/.test(name))]) {
+      const path = join(this.root, file)
+      const text = readFileSync(path, 'utf8')
+      const changed = text.replace(NUMBER, `mutant:${String(mutant).padStart(7, '0')}`)
+      if (changed !== text) writeFileSync(path, changed)
+    }
+  }
+
+  #runTests(tests: readonly string[]): Promise<Ended> {
+    rmSync(join(this.root, 'mutant.json'), { force: true })
+    return this.run([...VITEST, ...tests], tests)
+  }
+
+  /** Empty if Vitest itself failed. */
+  #results(): { readonly name: string; readonly status: string }[] {
+    const path = join(this.root, 'mutant.json')
+    if (!existsSync(path)) return []
+    const report: { testResults: { name: string; status: string }[] } = JSON.parse(readFileSync(path, 'utf8'))
+    return report.testResults.map(({ name, status }) => ({ name: relative(this.root, name), status }))
+  }
+}
+
+/** A copy in which mutants are compiled: one that the compiler refuses could not be committed, so that no test is missing. */
+export class CompiledTree extends Copy {
+  async accepts(mutant: Mutant): Promise<boolean> {
+    const path = join(this.root, mutant.file)
+    const source = readFileSync(path, 'utf8')
+    writeFileSync(path, apply(source, mutant))
+    try {
+      return (await this.run(COMPILER)) === 0
+    } finally {
+      writeFileSync(path, source)
+    }
   }
 }

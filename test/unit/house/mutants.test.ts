@@ -2,13 +2,26 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseSync } from 'rolldown/utils'
 import { describe, expect, test } from 'vitest'
-import { apply, mutantsOf } from '../../long/mutants.ts'
+import { apply, applyAll, mutantsOf } from '../../long/mutants.ts'
 import { findImporters, relatedTests } from '../../long/related-tests.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
 /** What each mutant makes of the source. */
 const made = (source: string) => mutantsOf('a.ts', source).map((mutant) => apply(source, mutant))
+
+/** What a program calls, for all values of its conditions, and what it leaves in `a`. */
+function traceOf(program: string, active: number): unknown[] {
+  const code = program.replace(/^#!.*/, '')
+  const run = new Function('$isActive', 'f', 'g', 'a', 'b', 'c', `${code}\nreturn a`)
+  return [0, 1, 2, 5].flatMap((a) =>
+    [0, 2, 3].map((b) => {
+      const calls: unknown[] = []
+      const note = (name: string) => (value: unknown) => calls.push([name, value])
+      return [calls, run((mutant: number) => mutant === active, note('f'), note('g'), a, b, 1)]
+    }),
+  )
+}
 
 describe('mutants', () => {
   test.each([
@@ -34,6 +47,7 @@ describe('mutants', () => {
   test.each([
     "import { a } from './1.ts'",
     "export * from './1.ts'",
+    "export { a } from './1.ts'",
     "export const a = () => import('./1.ts')",
     'type A = 1 | 2 | "three"',
     'interface A { readonly a: true }',
@@ -56,8 +70,20 @@ describe('mutants', () => {
 
   test('they have places', () => {
     const [first, second] = mutantsOf('a.ts', 'a = b\na = true\n\na = false')
-    expect(first).toEqual({ file: 'a.ts', line: 2, start: 10, end: 14, code: 'false' })
+    expect(first).toMatchObject({ file: 'a.ts', line: 2, start: 10, end: 14, code: 'false' })
     expect(second).toMatchObject({ line: 4 })
+  })
+
+  test.each([
+    ['a = b < 2 + c', 'a = b <= 2 + c'],
+    ['if (a) f(1)\nelse g(2)', 'if (a) f(1)\nelse ;'],
+    ['#!/usr/bin/env node\nf(1)', '#!/usr/bin/env node\nf(4)'],
+  ])('all of %j can be in one source, and one of them runs', (source, wanted) => {
+    const all = new Map(mutantsOf('a.ts', source).map((mutant, place) => [place + 1, mutant]))
+    const [number] = [...all].find(([, mutant]) => apply(source, mutant) === wanted) ?? []
+    const program = applyAll(source, all, './switch.ts').replace(/import .*?;/, '')
+    expect(traceOf(program, number ?? 0)).toEqual(traceOf(wanted, 0))
+    expect(traceOf(program, 0)).toEqual(traceOf(source, 0))
   })
 
   test('each of them can be parsed, and differs from the source', () => {
@@ -71,6 +97,8 @@ describe('mutants', () => {
         expect(mutated).not.toBe(source)
         expect(parseSync(file, mutated).errors).toEqual([])
       }
+      const all = new Map(mutantsOf(file, source).map((mutant, place) => [place + 1, mutant]))
+      expect(parseSync(file, applyAll(source, all, './switch.ts')).errors).toEqual([])
     }
   })
 
