@@ -39,11 +39,11 @@ export class Answer {
     this.#reply.header(name, value)
   }
 
-  /** Sends a notification at once. */
-  notify(method: string, params: object): void {
+  /** Sends a notification at once. @param params - JSON on one line. */
+  notify(method: string, params: string): void {
     if (this.#isCut) return
     if (!this.#isStream) this.#begin()
-    this.#write(JSON.stringify({ jsonrpc: '2.0', method, params }))
+    this.#write(`{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${params}}`)
   }
 
   /** Sends something that has no meaning, after a notification. */

@@ -13,9 +13,33 @@ export function inCurrentDialect(schema: Members): Members {
   return typeof $schema === 'string' && OLDER.test($schema) ? converted(rest) : schema
 }
 
+/** A schema without keywords that are null: programs in Go write lists that are empty so. */
+export function withoutNullKeywords(schema: Members): Members {
+  const given = Object.entries(schema).filter(
+    ([keyword, value]) => value !== null || MAY_BE_NULL.has(keyword),
+  )
+  return Object.fromEntries(
+    given.map(([keyword, value]) => [keyword, withSchemas(keyword, value, withoutNullKeywords)]),
+  )
+}
+
+const MAY_BE_NULL: ReadonlySet<string> = new Set(['const', 'default'])
+
 /** Keywords with a schema, or with a list of schemas. */
 const WITH_SCHEMAS: ReadonlySet<string> = new Set([
-  ...['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'items', 'contains', 'propertyNames'],
+  ...[
+    'allOf',
+    'anyOf',
+    'oneOf',
+    'not',
+    'if',
+    'then',
+    'else',
+    'items',
+    'prefixItems',
+    'contains',
+    'propertyNames',
+  ],
   ...['additionalItems', 'additionalProperties', 'unevaluatedItems', 'unevaluatedProperties'],
 ])
 
@@ -25,7 +49,10 @@ const WITH_NAMED_SCHEMAS: ReadonlySet<string> = new Set([
 ])
 
 function converted(schema: Members): Members {
-  const own = Object.entries(schema).map(([keyword, value]) => [keyword, convertedValue(keyword, value)])
+  const own = Object.entries(schema).map(([keyword, value]) => [
+    keyword,
+    withSchemas(keyword, value, converted),
+  ])
   const { items, additionalItems, dependencies, ...others }: Members = Object.fromEntries(own)
   return {
     ...others,
@@ -38,8 +65,9 @@ function converted(schema: Members): Members {
   }
 }
 
-function convertedValue(keyword: string, value: unknown): unknown {
-  const convert = (each: unknown) => (isObject(each) ? converted(each) : each)
+/** The value of a keyword with other schemas in it. */
+function withSchemas(keyword: string, value: unknown, change: (schema: Members) => Members): unknown {
+  const convert = (each: unknown) => (isObject(each) ? change(each) : each)
   if (WITH_SCHEMAS.has(keyword)) return Array.isArray(value) ? value.map(convert) : convert(value)
   if (!WITH_NAMED_SCHEMAS.has(keyword) || !isObject(value)) return value
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, convert(each)]))
@@ -54,4 +82,15 @@ function splitDependencies(dependencies: Members): Members {
     ...(lists.length > 0 && { dependentRequired: Object.fromEntries(lists) }),
     ...(schemas.length > 0 && { dependentSchemas: Object.fromEntries(schemas) }),
   }
+}
+
+/** The schemas in the keywords of a schema. */
+export function schemasIn(schema: Members): Members[] {
+  const found: Members[] = []
+  const find = (each: Members) => {
+    found.push(each)
+    return each
+  }
+  for (const [keyword, value] of Object.entries(schema)) withSchemas(keyword, value, find)
+  return found
 }

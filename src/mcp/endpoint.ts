@@ -120,8 +120,19 @@ function problemWithTypes(headers: IncomingHttpHeaders): Error | undefined {
   if (type === JSON_TYPE && accept === ACCEPTED) return undefined // as official clients send it
   if (!/^application\/json\s*(?:;|$)/i.test(type))
     return new McpContentTypeError(printable(type.slice(0, 100)))
-  const ranges = accept.toLowerCase()
-  const accepts = (...wanted: readonly string[]) => ['*/*', ...wanted].some((range) => ranges.includes(range))
+  const ranges = new Set(acceptedRanges(accept))
+  const accepts = (...wanted: readonly string[]) => ['*/*', ...wanted].some((range) => ranges.has(range))
   const isAcceptable = accepts('application/*', JSON_TYPE) && accepts('text/*', 'text/event-stream')
   return isAcceptable ? undefined : new McpNotAcceptableError()
+}
+
+/** Media ranges, without those of quality 0, which a client refuses. */
+function acceptedRanges(accept: string): string[] {
+  return accept
+    .toLowerCase()
+    .split(',')
+    .flatMap((part) => {
+      const [range = '', ...parameters] = part.split(';').map((each) => each.trim())
+      return parameters.some((each) => /^q=0(?:\.0*)?$/.test(each)) ? [] : [range]
+    })
 }

@@ -23,6 +23,6 @@ export interface Exchange {
   readonly hasSession: boolean
   /** Whether the client wants log messages of a level. undefined: it wants none. */
   readonly wantsLevel: ((level: unknown) => boolean) | undefined
-  /** Sends a notification to the client, before the result. */
-  notify(method: string, params: object): void
+  /** Sends a notification to the client, before the result. @param params - JSON on one line. */
+  notify(method: string, params: string): void
 }

@@ -1,4 +1,5 @@
 import type { AgentChannel, AgentMessage } from '../guest/services/agent.ts'
+import { jsonMembers, jsonOf, onOneLine } from '../platform/json-parts.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { Exchange } from './exchange.ts'
 import { isRequestId, type Members, parseJson } from './json-rpc.ts'
@@ -45,6 +46,7 @@ export function channelTo(
 ): AgentChannel {
   const { progressToken } = client.meta
   let sent = 0
+  let reached = Number.NEGATIVE_INFINITY
   return (name, text) => {
     const list = CHANGED[name]
     if (list) changes.lists.add(list)
@@ -52,9 +54,12 @@ export function channelTo(
     const given = readMessage(text)
     if (!given || sent++ >= MAX_MESSAGES) return undefined
     if (name === 'notify_logging_message') {
-      const { level, logger, data = null } = given
+      const { level, logger } = given
       if (client.wantsLevel?.(level))
-        client.notify('notifications/message', { level, ...(typeof logger === 'string' && { logger }), data })
+        client.notify(
+          'notifications/message',
+          membersOf(text, ['level', ...(typeof logger === 'string' ? ['logger'] : []), 'data']),
+        )
     } else if (name === 'notify_resource_updated') {
       const { uri } = given
       const isTold =
@@ -63,17 +68,29 @@ export function channelTo(
     } else if (name === 'notify_url_elicitation_completed') {
       const { elicitationId } = given // later revisions have no such notification
       if (client.hasSession && typeof elicitationId === 'string')
-        client.notify('notifications/elicitation/complete', { elicitationId })
+        client.notify('notifications/elicitation/complete', JSON.stringify({ elicitationId }))
     } else if (isRequestId(progressToken) && typeof given.progress === 'number') {
       const { progress, total, message } = given
-      client.notify('notifications/progress', {
-        ...{ progressToken, progress },
-        ...(typeof total === 'number' && { total }),
-        ...(typeof message === 'string' && { message }),
-      })
+      if (progress <= reached) return undefined // it must grow, and strict clients end the connection
+      reached = progress
+      const members = [
+        ...['progress', ...(typeof total === 'number' ? ['total'] : [])],
+        ...(typeof message === 'string' ? ['message'] : []),
+      ]
+      client.notify('notifications/progress', membersOf(text, members, { progressToken }))
     }
     return undefined
   }
+}
+
+/** Some members of a guest's message in its own text, in which numbers have all their digits. Those that are missing are null. */
+function membersOf(text: string, names: readonly string[], more: Members = {}): string {
+  const given = jsonMembers(text)
+  const own = names.map((name): [string, string] => [name, onOneLine(given.get(name) ?? 'null')])
+  return jsonOf([
+    ...Object.entries(more).map(([name, value]) => [name, JSON.stringify(value)] as const),
+    ...own,
+  ])
 }
 
 /** undefined: the guest has written something else. */

@@ -2,9 +2,11 @@ import { isObject } from '../platform/json-text.ts'
 import { fitsParts } from '../platform/text.ts'
 import type { RouteCaller } from '../route/callable-route.ts'
 import type { Exchange } from './exchange.ts'
-import type { GuestServer, ListKind } from './guest-server.ts'
+import { type GuestListKind, type GuestServer, NAMED_BY, nameIn } from './guest-server.ts'
 import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
+import { firstOfEachName } from './same-names.ts'
 import { metaOf, readAll, SHAPES } from './shapes.ts'
+import type { ToolNotes } from './tool-notes.ts'
 
 /** Values of a completion. (MCP) */
 const MAX_VALUES = 100
@@ -15,9 +17,12 @@ const RESOURCE_NOT_FOUND = -32_002
 /** Resources, prompts and completion: requests that plug-ins answer themselves. */
 export class GuestMethods {
   readonly #guests: readonly GuestServer[]
+  readonly #notes: ToolNotes
 
-  constructor(guests: readonly GuestServer[]) {
+  /** @param notes - Receive warnings about names that are equal. */
+  constructor(guests: readonly GuestServer[], notes: ToolNotes) {
     this.#guests = guests
+    this.#notes = notes
   }
 
   /** What the server has besides tools. */
@@ -35,10 +40,13 @@ export class GuestMethods {
   }
 
   /** All entries of a list, of all plug-ins. undefined: no plug-in has such a list. */
-  async list(kind: Exclude<ListKind, 'tools'>, exchange: Exchange): Promise<readonly Members[] | undefined> {
+  async list(kind: GuestListKind, exchange: Exchange): Promise<readonly Members[] | undefined> {
     if (!this.#has(kind === 'prompts' ? 'prompts' : 'resources')) return undefined
     const lists = await Promise.all(this.#guests.map((guest) => guest.list(kind, exchange)))
-    return lists.flat()
+    const owned = this.#guests.flatMap(({ plugin: owner }, index) =>
+      (lists[index] ?? []).map((entry) => ({ owner, name: nameIn(entry, kind), entry })),
+    )
+    return firstOfEachName(kind, owned, this.#notes, exchange.caller.request.log)
   }
 
   /** undefined: no plug-in answers this method. */
@@ -57,8 +65,7 @@ export class GuestMethods {
 
   async #read(params: Members, exchange: Exchange): Promise<Members> {
     const { uri } = params
-    const guest =
-      (await this.#find('resources', 'uri', uri, exchange)) ?? (await this.#withTemplate(uri, exchange))
+    const guest = (await this.#find('resources', uri, exchange)) ?? (await this.#withTemplate(uri, exchange))
     if (!guest || typeof uri !== 'string') {
       const code = exchange.revision.isModern ? RPC_CODES.invalidParams : RESOURCE_NOT_FOUND
       throw new RpcError(code, 'Resource not found', 200, { uri: quoted(uri, 1_000) })
@@ -75,7 +82,7 @@ export class GuestMethods {
   }
 
   async #prompt(params: Members, exchange: Exchange): Promise<Members> {
-    const guest = await this.#find('prompts', 'name', params.name, exchange)
+    const guest = await this.#find('prompts', params.name, exchange)
     if (!guest) throw invalid(`Unknown prompt: ${quoted(params.name, 128)}`)
     const answer = await guest.answer('prompts/get', params, exchange)
     const { description } = answer
@@ -89,8 +96,8 @@ export class GuestMethods {
     if (!isObject(ref) || !isObject(argument)) throw invalid('ref and argument must be objects')
     const guest =
       ref.type === 'ref/prompt'
-        ? await this.#find('prompts', 'name', ref.name, exchange)
-        : await this.#find('resourceTemplates', 'uriTemplate', ref.uri, exchange)
+        ? await this.#find('prompts', ref.name, exchange)
+        : await this.#find('resourceTemplates', ref.uri, exchange)
     if (!guest) throw invalid('Unknown ref')
     const { completion } = await guest.answer('completion/complete', params, exchange)
     if (!isObject(completion) || !Array.isArray(completion.values)) throw broken('completion/complete')
@@ -104,16 +111,11 @@ export class GuestMethods {
     }
   }
 
-  /** The plug-in with this entry in its list. */
-  async #find(
-    kind: ListKind,
-    key: string,
-    value: unknown,
-    exchange: Exchange,
-  ): Promise<GuestServer | undefined> {
+  /** The first plug-in with this entry in its list. */
+  async #find(kind: GuestListKind, name: unknown, exchange: Exchange): Promise<GuestServer | undefined> {
     for (const guest of this.#guests) {
       const entries = await guest.list(kind, exchange)
-      if (entries.some((entry) => entry[key] === value)) return guest
+      if (entries.some((entry) => entry[NAMED_BY[kind]] === name)) return guest
     }
     return undefined
   }

@@ -8,6 +8,27 @@ import type { Tool } from './tool.ts'
 /** The lists of MCP, by the member of the result. */
 export type ListKind = 'tools' | 'resources' | 'resourceTemplates' | 'prompts'
 
+/** The lists of what only plug-ins have. */
+export type GuestListKind = Exclude<ListKind, 'tools'>
+
+/** The member of an entry by which clients ask for it. */
+export const NAMED_BY: Readonly<Record<GuestListKind, string>> = {
+  prompts: 'name',
+  resources: 'uri',
+  resourceTemplates: 'uriTemplate',
+}
+
+/** The name, or the URI, of an entry that MCP defines. */
+export function nameIn(entry: Members, kind: GuestListKind): string {
+  return String(entry[NAMED_BY[kind]])
+}
+
+/** All that a plug-in lists. */
+export interface GuestLists {
+  readonly tools: readonly Tool[]
+  readonly others: Readonly<Partial<Record<GuestListKind, readonly Members[]>>>
+}
+
 /** A plug-in that answers requests of MCP itself. Its answers are not trusted. */
 export interface GuestServer {
   /** The name of the plug-in. */
@@ -18,8 +39,8 @@ export interface GuestServer {
   /** The tools of the guest. None if it fails. */
   tools(exchange: Exchange): Promise<readonly Tool[]>
 
-  /** Asks the guest for its lists without a client, and warns of what cannot be used. @returns its tools. */
-  review(log: FastifyBaseLogger): Promise<readonly Tool[]>
+  /** Asks the guest for its lists without a client, and warns of what cannot be used. */
+  review(log: FastifyBaseLogger): Promise<GuestLists>
 
   /** The entries of a list. None if the guest fails, or has no such list. */
   list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]>

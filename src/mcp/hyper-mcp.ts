@@ -7,14 +7,15 @@ import { printable } from '../platform/text.ts'
 import type { CallableRoute, RouteCaller } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import type { ToolArguments } from './description.ts'
-import { inCurrentDialect } from './dialects.ts'
+import { inCurrentDialect, withoutNullKeywords } from './dialects.ts'
 import type { Exchange } from './exchange.ts'
 import { channelTo, type GuestChanges, noChanges } from './guest-messages.ts'
-import { type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
+import { type GuestLists, type GuestServer, type ListKind, lastingCaller } from './guest-server.ts'
 import { type Members, parseJson, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import type { GuestChange, ListChanges } from './list-changes.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
+import { problemWithSchema } from './schema.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
 import type { Tool } from './tool.ts'
 import type { ToolNotes } from './tool-notes.ts'
@@ -75,8 +76,10 @@ class HyperMcp implements GuestServer {
   readonly #exports: ReadonlySet<string>
   readonly #ttlMs: number
   readonly #isFirstVersion: boolean
+  readonly #prefix: string
   readonly #changes: ListChanges | undefined
   readonly #notes: ToolNotes
+  readonly #tools = new WeakMap<Members, Tool | undefined>()
   readonly #lists = new Map<
     ListKind,
     { readonly until: number; readonly entries: Promise<readonly Members[]> }
@@ -92,6 +95,7 @@ class HyperMcp implements GuestServer {
   ) {
     this.#notes = notes
     this.#route = route
+    this.#prefix = route.options.tool?.prefix ?? ''
     this.#changes = changes
     this.#exports = exports
     this.#ttlMs = ttlMs
@@ -110,7 +114,13 @@ class HyperMcp implements GuestServer {
 
   async tools(exchange: Exchange): Promise<readonly Tool[]> {
     const entries = await this.list('tools', exchange)
-    return entries.flatMap((entry) => this.#toolOf(entry, exchange.caller.request.log) ?? [])
+    return entries.flatMap((entry) => this.#knownTool(entry, exchange.caller.request.log) ?? [])
+  }
+
+  /** Calls look for their tools, too: a schema is checked once. */
+  #knownTool(entry: Members, log: FastifyBaseLogger): Tool | undefined {
+    if (!this.#tools.has(entry)) this.#tools.set(entry, this.#toolOf(entry, log))
+    return this.#tools.get(entry)
   }
 
   list(kind: ListKind, exchange: Exchange): Promise<readonly Members[]> {
@@ -126,7 +136,8 @@ class HyperMcp implements GuestServer {
     const members = new Map(jsonMembers(jsonAt(exchange.text, 'params')))
     for (const key of ['_meta', 'inputResponses', 'requestState']) members.delete(key)
     for (const [key, text] of exchange.questions?.responses ?? []) members.set(key, text)
-    if (method === 'completion/complete') members.set('ref', JSON.stringify(withoutPrefix(params.ref)))
+    if (method === 'prompts/get') members.set('name', JSON.stringify(this.#ownName(params.name)))
+    if (method === 'completion/complete') members.set('ref', JSON.stringify(this.#ownRef(params.ref)))
     try {
       return (await this.#ask(exported, withContext(jsonOf(members), exchange), exchange)).value
     } catch (thrown) {
@@ -137,20 +148,36 @@ class HyperMcp implements GuestServer {
     }
   }
 
-  async review(log: FastifyBaseLogger): Promise<readonly Tool[]> {
-    const kinds = Object.keys(LISTED_BY) as ListKind[]
-    const lists = await Promise.all(kinds.map((kind) => this.#reviewList(kind, log)))
-    return lists.flat()
+  /** The name of a prompt, as the plug-in knows it. */
+  #ownName(name: unknown): unknown {
+    return typeof name === 'string' && name.startsWith(this.#prefix) ? name.slice(this.#prefix.length) : name
   }
 
-  async #reviewList(kind: ListKind, log: FastifyBaseLogger): Promise<readonly Tool[]> {
+  /** For `ref/prompt`, the plug-in gets `prompt`. */
+  #ownRef(ref: unknown): unknown {
+    if (!isObject(ref) || typeof ref.type !== 'string') return ref
+    const isPrompt = ref.type === 'ref/prompt'
+    return {
+      ...ref,
+      type: ref.type.replace(/^ref\//, ''),
+      ...(isPrompt && { name: this.#ownName(ref.name) }),
+    }
+  }
+
+  async review(log: FastifyBaseLogger): Promise<GuestLists> {
+    const kinds = Object.keys(LISTED_BY) as ListKind[]
+    const lists = await Promise.all(kinds.map(async (kind) => [kind, await this.#reviewList(kind, log)]))
+    const { tools, ...others }: Record<ListKind, readonly Members[]> = Object.fromEntries(lists)
+    return { tools: tools.flatMap((entry) => this.#toolOf(entry, log) ?? []), others }
+  }
+
+  async #reviewList(kind: ListKind, log: FastifyBaseLogger): Promise<readonly Members[]> {
     const exported = this.#exportListing(kind)
     if (exported === undefined) return []
     try {
       const input = this.#listInput(NO_CLIENT)
       const read = readAnswer(await this.#route.ask(exported, Buffer.from(input), log), exported)
-      const entries = this.#entriesIn(read.value, kind, log)
-      return kind === 'tools' ? entries.flatMap((entry) => this.#toolOf(entry, log) ?? []) : []
+      return this.#entriesIn(read.value, kind, log)
     } catch (thrown) {
       const error = knownError(thrown)
       // A busy server says nothing about the plug-in.
@@ -182,7 +209,14 @@ class HyperMcp implements GuestServer {
         log,
         `left out of its list of ${kind}, ${left} of ${entries.length}: too many, or not as MCP defines them`,
       )
-    return fitting
+    return kind === 'prompts'
+      ? fitting.map((entry) => ({ ...entry, name: this.#prefixed(String(entry.name)) }))
+      : fitting
+  }
+
+  /** The name of a tool or a prompt, as clients see it. */
+  #prefixed(name: string): string {
+    return `${this.#prefix}${name}`
   }
 
   #warn(log: FastifyBaseLogger, problem: string): void {
@@ -220,18 +254,16 @@ class HyperMcp implements GuestServer {
 
   /** Clients could not call a tool with an invalid name. */
   #toolOf(entry: Members, log: FastifyBaseLogger): Tool | undefined {
-    const { name: ownName, title, description, inputSchema, outputSchema, annotations, icons } = entry
-    const name = `${this.#route.options.tool?.prefix ?? ''}${ownName}`
+    const { name: ownName, title, description, annotations, icons } = entry
+    const name = typeof ownName === 'string' ? this.#prefixed(ownName) : ''
     if (typeof ownName !== 'string' || !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
       const shown = quoted(ownName, 128)
       this.#warn(log, `the tool ${shown} is left out: its name must be 1 to 128 letters, digits, _, - or .`)
       return undefined
     }
-    const isSchema = (value: unknown): value is Members => isObject(value) && SHAPES.schema(value)
-    const isWrong = (value: unknown) => value !== undefined && value !== null && !isSchema(value)
-    for (const [member, value] of Object.entries({ inputSchema, outputSchema }))
-      if (isWrong(value))
-        this.#warn(log, `the ${member} of the tool ${name} is left out: it is not one of an object`)
+    const schemaIn = (member: 'inputSchema' | 'outputSchema') => this.#schemaIn(entry, member, name, log)
+    const inputSchema = schemaIn('inputSchema')
+    const outputSchema = schemaIn('outputSchema')
     const hints = read(annotations, SHAPES.toolAnnotations)
     return {
       name,
@@ -240,15 +272,13 @@ class HyperMcp implements GuestServer {
         name,
         ...(typeof title === 'string' && { title }),
         ...(typeof description === 'string' && { description }),
-        inputSchema: isSchema(inputSchema)
-          ? { ...inCurrentDialect(inputSchema), type: 'object' }
-          : { type: 'object' },
-        ...(isSchema(outputSchema) && { outputSchema: inCurrentDialect(outputSchema) }),
+        inputSchema: { ...inputSchema, type: 'object' },
+        ...(outputSchema && { outputSchema }),
         ...(hints && { annotations: hints }),
         ...(SHAPES.icons(icons) && { icons }),
         ...metaOf(entry),
       },
-      headers: isSchema(inputSchema) ? this.#headersOf(inputSchema, name, log) : [],
+      headers: inputSchema ? this.#headersOf(inputSchema, name, log) : [],
       call: async (args, exchange) => {
         try {
           return guestResult(await this.#callTool(ownName, args, exchange), name)
@@ -260,6 +290,22 @@ class HyperMcp implements GuestServer {
         }
       },
     }
+  }
+
+  /** Official clients refuse a whole list, and with it the tools of other plug-ins, if they cannot compile a schema in it. */
+  #schemaIn(
+    entry: Members,
+    member: 'inputSchema' | 'outputSchema',
+    name: string,
+    log: FastifyBaseLogger,
+  ): Members | undefined {
+    const given = entry[member]
+    if (given === undefined || given === null) return undefined
+    const schema = isObject(given) ? inCurrentDialect(withoutNullKeywords(given)) : undefined
+    const problem = schema && SHAPES.schema(schema) ? problemWithSchema(schema) : 'it is not one of an object'
+    if (problem === undefined) return schema
+    this.#warn(log, `the ${member} of the tool ${name} is left out: ${problem}`)
+    return undefined
   }
 
   /** A tool whose headers are wrong has none: clients refuse them, too. */
@@ -351,10 +397,4 @@ function contextOf({ id, text }: Pick<Exchange, 'id' | 'text'>): string {
     ['id', JSON.stringify(id)],
     ['_meta', meta?.startsWith('{') ? meta : '{}'],
   ])
-}
-
-/** Removes the prefix: for `ref/prompt`, the plug-in gets `prompt`. */
-function withoutPrefix(ref: unknown): unknown {
-  if (!isObject(ref) || typeof ref.type !== 'string') return ref
-  return { ...ref, type: ref.type.replace(/^ref\//, '') }
 }

@@ -148,13 +148,13 @@ export class ListChanges {
 
   #notifyOfList(list: ChangingList): void {
     for (const { request, answer, wanted } of this.#streams) {
-      if (wanted.includes(list)) answer.notify(LISTS[list].notification, { _meta: metaOf(request) })
+      if (wanted.includes(list)) notify(answer, LISTS[list].notification, { _meta: metaOf(request) })
     }
   }
 
   #notifyOfResource(uri: string): void {
     for (const { request, answer, resources } of this.#streams)
-      if (resources.has(uri)) answer.notify(RESOURCE_UPDATED, { uri, _meta: metaOf(request) })
+      if (resources.has(uri)) notify(answer, RESOURCE_UPDATED, { uri, _meta: metaOf(request) })
   }
 
   /**
@@ -177,7 +177,7 @@ export class ListChanges {
       ...Object.fromEntries(wanted.map((list) => [LISTS[list].member, true])),
       ...(resources.size > 0 && { resourceSubscriptions: [...resources] }),
     }
-    answer.notify('notifications/subscriptions/acknowledged', { notifications, _meta: metaOf(request) })
+    notify(answer, 'notifications/subscriptions/acknowledged', { notifications, _meta: metaOf(request) })
     if (wanted.length === 0 && resources.size === 0) {
       end(stream)
       return
@@ -237,6 +237,10 @@ function invalid(problem: string): RpcError {
 function end({ request, answer }: Stream): void {
   const _meta = { ...metaOf(request), [META.serverInfo]: request.serverInfo }
   answer.end(200, resultMessage(request.id, JSON.stringify({ resultType: 'complete', _meta })))
+}
+
+function notify(answer: Answer, method: string, params: Members): void {
+  answer.notify(method, JSON.stringify(params))
 }
 
 function metaOf({ id }: ListenRequest): Members {

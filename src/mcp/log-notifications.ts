@@ -44,7 +44,7 @@ export function logFor(log: Log, client: Pick<Exchange, 'notify' | 'wantsLevel'>
   const at = (name: GuestLogLevel) => (fields: object, data: string) => {
     log[name](fields, data)
     const level = LEVEL_OF[name]
-    if (wantsLevel(level)) client.notify('notifications/message', { level, data })
+    if (wantsLevel(level)) client.notify('notifications/message', JSON.stringify({ level, data }))
   }
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

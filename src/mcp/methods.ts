@@ -95,7 +95,7 @@ class AllMethods implements Methods {
     this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
     this.#tools = new ToolBox(tools, guests, access, notes)
-    this.#guestMethods = new GuestMethods(guests)
+    this.#guestMethods = new GuestMethods(guests, notes)
     this.#audit = audit
     this.#isChanging = isChanging
     this.#isLimited = access.isLimited

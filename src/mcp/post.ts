@@ -71,10 +71,7 @@ export async function answerPost(
     value = read.value
     if (Array.isArray(value)) return await answerBatch(value, read.text, post)
     const message = readMessage(read)
-    if (message.kind === 'notification') {
-      cancelBy(message, post)
-      void methods.notified(message, grant, { request, log: request.log, isGone: false })
-    }
+    if (message.kind === 'notification') takeNotification(message, post)
     if (message.kind !== 'request') return answer.accept()
     const { id, params, method } = message
     if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
@@ -156,10 +153,12 @@ function nameOf(id: RequestId, { request, grant }: Post): RequestName {
   return { id, client: grant.client, session: typeof session === 'string' ? session : undefined }
 }
 
-function cancelBy({ method, params }: Notification, post: Post): void {
-  const { requestId } = params
-  if (method === 'notifications/cancelled' && isRequestId(requestId))
-    post.running.cancel(nameOf(requestId, post))
+function takeNotification(notification: Notification, post: Post): void {
+  const { request, grant, methods, running } = post
+  const { method, params } = notification
+  if (method === 'notifications/cancelled' && isRequestId(params.requestId))
+    running.cancel(nameOf(params.requestId, post))
+  void methods.notified(notification, grant, { request, log: request.log, isGone: false })
 }
 
 /** A class, because V8 would give each object with a getter a hidden class of its own, which outlives the request. */
@@ -217,7 +216,7 @@ class PostExchange implements Exchange, RouteCaller, Cancellable {
     this.#isCancelled = true
   }
 
-  notify(method: string, params: object): void {
+  notify(method: string, params: string): void {
     if (this.#mayNotify) this.#answer.notify(method, params)
   }
 }
@@ -246,10 +245,11 @@ async function answerBatch(batch: readonly unknown[], text: string, post: Post):
   else answer.end(200, `[${messages.join(',')}]`)
 }
 
-/** The answer of a message in a batch; undefined if it has none. */
+/** The answer of a message in a batch; undefined if it has none: it is a notification, or a request that the client has cancelled. */
 async function answerOne(read: JsonText, post: Post): Promise<string | undefined> {
   try {
     const message = readMessage(read)
+    if (message.kind === 'notification') takeNotification(message, post)
     return message.kind === 'request' ? await answerRequest(message, post, true) : undefined
   } catch (error) {
     return errorMessage(idOf(read.value), rpcErrorOf(error, post.request))

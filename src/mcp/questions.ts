@@ -3,7 +3,7 @@ import { jsonAt, jsonMembers, jsonOf } from '../platform/json-parts.ts'
 import { isObject } from '../platform/json-text.ts'
 import type { Client } from '../route/client.ts'
 import { type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
-import type { RequestStates } from './request-state.ts'
+import { MAX_STATE, type RequestStates } from './request-state.ts'
 
 /*
  * Questions of a guest to the user, the model or the program of its client, as from revision 2026-07-28 on: the request is answered with
@@ -173,8 +173,12 @@ export class Questions {
     return this.#requiring({ [KEY]: { method, params: question } }, { answers, asked })
   }
 
-  #requiring(inputRequests: Members, state: State): InputRequired {
+  #requiring(inputRequests: Members, state: State): InputRequired | RpcError {
     const requestState = this.#states.seal(state, this.#binding())
+    if (requestState === undefined) {
+      const message = `The plug-in cannot ask: the answers that are known, and its own state, take more than ${MAX_STATE} characters`
+      return new RpcError(RPC_CODES.internalError, message, 200)
+    }
     return new InputRequired({ resultType: 'input_required', inputRequests, requestState })
   }
 

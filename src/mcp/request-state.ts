@@ -4,8 +4,8 @@ import { RPC_CODES, RpcError } from './json-rpc.ts'
 /** Time in which a client has to answer, with its user. */
 const LIFETIME_MS = 900_000
 
-/** Characters of a sealed state. */
-const MAX_STATE = 131_072
+/** Characters of a sealed state: the client has to send it with the rest of its request, which `mcp.bodyLimit` limits. */
+export const MAX_STATE = 524_288
 
 const ALGORITHM = 'aes-256-gcm'
 const [IV_BYTES, TAG_BYTES] = [12, 16]
@@ -21,13 +21,17 @@ export class RequestStates {
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'wasm-serve requestState', 32))
   }
 
-  /** @param binding - The client and its request: a state of another one is refused. */
-  seal(state: unknown, binding: string): string {
+  /**
+   * @param binding - The client and its request: a state of another one is refused.
+   * @returns undefined if the state is too large.
+   */
+  seal(state: unknown, binding: string): string | undefined {
     const iv = randomBytes(IV_BYTES)
     const cipher = createCipheriv(ALGORITHM, this.#key, iv).setAAD(Buffer.from(binding))
     const text = JSON.stringify({ until: Date.now() + LIFETIME_MS, state })
     const sealed = [iv, cipher.update(text, 'utf8'), cipher.final()]
-    return Buffer.concat([...sealed, cipher.getAuthTag()]).toString('base64url')
+    const whole = Buffer.concat([...sealed, cipher.getAuthTag()]).toString('base64url')
+    return whole.length > MAX_STATE ? undefined : whole
   }
 
   /** @throws {@link RpcError} if it was not sealed for this client and request, or is too old. */

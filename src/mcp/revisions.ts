@@ -48,6 +48,7 @@ export const MODERN_REVISIONS: readonly string[] = [MODERN_REVISION.name]
 export function revisionOf(request: Request, headers: RequestHeaders): Revision {
   const meta = isObject(request.params._meta) ? request.params._meta : {}
   const named = headerOf(headers, 'mcp-protocol-version')
+  if (request.method === 'initialize' && !(META.protocolVersion in meta)) return negotiatedRevision(named)
   const isModern = META.protocolVersion in meta || MODERN_REVISIONS.includes(named ?? '')
   return isModern ? modernRevision(request, meta, headersToMatch(headers), named) : legacyRevision(named)
 }
@@ -74,6 +75,12 @@ function incomplete(key: string): RpcError {
 function unsupported(requested: string, supported: readonly string[]): RpcError {
   const data = { supported, requested }
   return new RpcError(RPC_CODES.unsupportedVersion, 'Unsupported protocol version', 400, data)
+}
+
+/** A client that does not know yet what the server supports may name the newest revision that it speaks. The answer names another one. */
+function negotiatedRevision(named: string | undefined): Revision {
+  const isKnown = named !== undefined && LEGACY_REVISIONS.includes(named)
+  return { name: isKnown ? named : BATCH_REVISION, isModern: false }
 }
 
 /** Clients of the first revisions send no header. */

@@ -3,6 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { ToolSchemaInvalidError } from '../errors/errors.ts'
 import { isObject } from '../platform/json-text.ts'
 import { linearPattern } from '../platform/linear-pattern.ts'
+import { schemasIn } from './dialects.ts'
 import type { Members } from './json-rpc.ts'
 
 /** Checks a value of JSON. @returns the reason that it does not fit, or undefined. */
@@ -55,6 +56,57 @@ export function compileSchema(schema: Members, kind: string, tool: string): Chec
   } catch (error) {
     throw refuse(error instanceof Error ? error.message.slice(0, MAX_MESSAGE) : 'it is not valid')
   }
+}
+
+/**
+ * Why clients cannot compile a JSON Schema (2020-12). It is not compiled here: that would take long for the many schemas of a plug-in that
+ * checks its arguments itself.
+ *
+ * @returns undefined if it is valid.
+ */
+export function problemWithSchema(schema: Members): string | undefined {
+  const validator = schemaValidator()
+  try {
+    if (validator.validateSchema(schema) !== true) return renderErrors(validator.errors ?? [])
+  } catch (error) {
+    return error instanceof Error ? error.message.slice(0, MAX_MESSAGE) : 'it is not valid'
+  }
+  const names = { anchors: new Set<string>(), ids: new Set<string>() }
+  const references: Reference[] = []
+  findReferences(schema, schema, names, references)
+  const lost = references.find(({ ref, resource }) => !leadsSomewhere(ref, resource, names))
+  return lost && `it has no ${lost.ref.slice(0, MAX_MESSAGE)}`
+}
+
+const schemaValidator = once(() => new Ajv2020({ strict: false, validateFormats: false, logger: false }))
+
+interface Reference {
+  readonly ref: string
+  /** The schema that a pointer of the reference starts from. */
+  readonly resource: Members
+}
+
+/** Names of schemas that references use. */
+interface SchemaNames {
+  readonly anchors: Set<string>
+  readonly ids: Set<string>
+}
+
+function findReferences(schema: Members, root: Members, names: SchemaNames, found: Reference[]): void {
+  const { $ref, $dynamicRef, $anchor, $dynamicAnchor, $id } = schema
+  const resource = typeof $id === 'string' ? schema : root
+  if (typeof $id === 'string') names.ids.add($id)
+  for (const anchor of [$anchor, $dynamicAnchor]) if (typeof anchor === 'string') names.anchors.add(anchor)
+  for (const ref of [$ref, $dynamicRef]) if (typeof ref === 'string') found.push({ ref, resource })
+  for (const each of schemasIn(schema)) findReferences(each, resource, names, found)
+}
+
+/** Whether a reference leads into the document. */
+function leadsSomewhere(ref: string, resource: Members, { anchors, ids }: SchemaNames): boolean {
+  const [id = '', fragment = ''] = ref.split('#')
+  if (id !== '') return ids.has(id)
+  if (fragment === '' || fragment.startsWith('/')) return resolveRef(resource, ref) !== undefined
+  return anchors.has(fragment)
 }
 
 function compilerOf({ allErrors }: { readonly allErrors: boolean }): Ajv2020 {

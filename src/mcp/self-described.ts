@@ -5,7 +5,7 @@ import type { CallableRoute } from '../route/callable-route.ts'
 import { knownError, logFailure } from '../route/error-response.ts'
 import { type DescribedRoute, describeTool } from './description.ts'
 import type { Exchange } from './exchange.ts'
-import { type GuestServer, lastingCaller } from './guest-server.ts'
+import { type GuestLists, type GuestServer, lastingCaller } from './guest-server.ts'
 import { type Members, parseJson, RPC_CODES, RpcError } from './json-rpc.ts'
 import { read, SHAPES } from './shapes.ts'
 import { openTool, type Tool } from './tool.ts'
@@ -78,13 +78,17 @@ class SelfDescribed implements GuestServer {
     // such plug-ins have no notifications
   }
 
-  async review(log: FastifyBaseLogger): Promise<readonly Tool[]> {
+  async review(log: FastifyBaseLogger): Promise<GuestLists> {
+    return { tools: [await this.#review(log)], others: {} }
+  }
+
+  async #review(log: FastifyBaseLogger): Promise<Tool> {
     try {
-      return [this.#toolIn(await this.#route.ask(DESCRIBING_EXPORT, new Uint8Array(), log), log)]
+      return this.#toolIn(await this.#route.ask(DESCRIBING_EXPORT, new Uint8Array(), log), log)
     } catch (thrown) {
       const error = knownError(thrown)
       if (error.statusCode !== 503) this.#warn(log, error.message) // a busy server says nothing about the plug-in
-      return [this.#plain]
+      return this.#plain
     }
   }
 

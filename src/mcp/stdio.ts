@@ -88,8 +88,9 @@ class Bridge {
     const message = parse(line)
     if (isObject(message) && message.method === 'notifications/cancelled') {
       const { requestId } = isObject(message.params) ? message.params : {}
-      this.#open.get(requestId as RequestId)?.abort()
-      return
+      const open = this.#open.get(requestId as RequestId)
+      open?.abort()
+      if (open) return // requests of batches are known to the endpoint
     }
     if (this.#questions.take(message, line) || this.#answerHere(message)) return
     this.#run(this.#answer(line, message))

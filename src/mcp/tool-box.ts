@@ -7,9 +7,13 @@ import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
 import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
+import { firstOfEachName } from './same-names.ts'
 import type { Tool } from './tool.ts'
 import type { ToolNotes } from './tool-notes.ts'
 import type { ToolResult } from './tool-result.ts'
+
+/** The owner of tools of routes. */
+export const ROUTE = 'a route'
 
 /** All tools, and which of them a client may use. */
 export class ToolBox {
@@ -83,25 +87,15 @@ export class ToolBox {
     return (await this.#all(exchange)).find((tool) => tool.name === name)
   }
 
-  /** Lists all tools. If several have the same name, the first one counts, and the log names the others once. */
   async #all(exchange: Exchange): Promise<readonly Tool[]> {
     const lists = await Promise.all(this.#guests.map((guest) => guest.tools(exchange)))
-    const all = new Map(this.#byName)
-    const owners = new Map(this.own.map(({ name }) => [name, 'a route']))
-    for (const [index, { plugin }] of this.#guests.entries()) {
-      for (const tool of lists[index] ?? []) {
-        const owner = owners.get(tool.name)
-        if (owner !== undefined) this.#warn(tool.name, owner, plugin, exchange)
-        else all.set(tool.name, tool)
-        owners.set(tool.name, owner ?? plugin)
-      }
-    }
-    return [...all.values()]
-  }
-
-  #warn(tool: string, first: string, plugin: string, { caller }: Exchange): void {
-    const message = `The tool ${tool} of ${plugin} cannot be called: ${first} has one of that name. Set tool.prefix or tool.name`
-    this.#notes.warn(caller.request.log, { tool, plugin }, message)
+    const owned = [
+      ...this.own.map((entry) => ({ owner: ROUTE, name: entry.name, entry })),
+      ...this.#guests.flatMap(({ plugin: owner }, index) =>
+        (lists[index] ?? []).map((entry) => ({ owner, name: entry.name, entry })),
+      ),
+    ]
+    return firstOfEachName('tools', owned, this.#notes, exchange.caller.request.log)
   }
 }
 

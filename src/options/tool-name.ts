@@ -1,7 +1,7 @@
 import { trimEnds } from '../platform/text.ts'
 
-/** Maximum characters of a tool's name. (MCP) */
-const MAX_NAME = 128
+/** Characters of a name that all clients accept. MCP allows 128. */
+const MAX_NAME = 64
 
 /**
  * The name of a route as a tool: its option, else its URL: `/text/upper` is `text_upper`. A route at `/` has the name of
@@ -12,9 +12,13 @@ export function toolName({ tool, url }: NamedTool, functionName: string): string
   return nameFrom(url) || nameFrom(functionName) || 'tool'
 }
 
-/** Clients accept letters, digits, `_`, `-` and `.` only. */
+/** Whether all clients accept a name. Some refuse a dot, which MCP allows, and with it all tools of the server. */
+export function isPortable(name: string): boolean {
+  return /^[A-Za-z0-9_-]+$/.test(name) && name.length <= MAX_NAME
+}
+
 function nameFrom(text: string): string {
-  return trimEnds(text.replaceAll(/[^A-Za-z0-9_.-]+/g, '_'), '_').slice(0, MAX_NAME)
+  return trimEnds(text.replaceAll(/[^A-Za-z0-9_-]+/g, '_'), '_').slice(0, MAX_NAME)
 }
 
 /** A route as far as the name of its tool depends on it. */

@@ -262,6 +262,27 @@ test('numbers reach a plug-in as the client wrote them, and its structured conte
   expect(await response.text()).toContain('"structuredContent":{"id": 18446744073709551615}')
 })
 
+test('progress and log data reach the client as the plug-in wrote them', async () => {
+  const tell = [
+    ['notify_progress', '{"progress": 9007199254740993,\n"total":1e400}'],
+    ['notify_logging_message', '{"level":"info","data":{"id":9007199254740993}}'],
+  ] as const
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"a"}]}' }],
+    call_tool: [{ when: '', output: '{"content":[]}', tell }],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const _meta = { progressToken: 1, 'io.modelcontextprotocol/logLevel': 'info' }
+  const stream = await user.open(
+    'tools/call',
+    { name: 'a', arguments: {}, _meta },
+    AbortSignal.timeout(60_000),
+  )
+  const text = await new Response(stream).text()
+  expect(text).toContain('"params":{"progressToken":1,"progress":9007199254740993,"total":1e400}}\n\n')
+  expect(text).toContain('"params":{"level":"info","data":{"id":9007199254740993}}}\n\n')
+})
+
 test('what a hostile plug-in answers does not become an answer of the server', async () => {
   const tool = (name: unknown) => ({ name, inputSchema: 7, annotations: 'x', outputSchema: [] })
   const odd = {
@@ -354,7 +375,7 @@ test('entries and messages that are not what MCP defines do not hide others, and
 test('a plug-in that cannot list its tools does not hide those of others, and of equal names the first counts', async () => {
   const one = (name: string, text: string) =>
     canned({
-      list_tools: [{ when: '', output: JSON.stringify({ tools: [{ name, inputSchema: {} }] }) }],
+      list_tools: [{ when: '', output: JSON.stringify({ tools: [{ name: { toString: 1 } }, { name }] }) }],
       call_tool: [{ when: '', output: JSON.stringify({ content: [{ type: 'text', text }] }) }],
     })
   const broken = canned({ list_tools: [], call_tool: [] })
@@ -397,6 +418,117 @@ test('equal names of two plug-ins are in the log, and a prefix makes both callab
   await expect(serveMcp([{ url: '/a', plugin: guestBytes('echo'), tool: { prefix: 'a' } }])).rejects.toThrow(
     'prefix',
   )
+})
+
+test('equal prompts and resources of two plug-ins are listed once and logged, and a prefix makes both prompts usable', async () => {
+  const one = (text: string) =>
+    canned({
+      list_tools: [{ when: '', output: '{"tools":[]}' }],
+      call_tool: [],
+      list_prompts: [{ when: '', output: '{"prompts":[{"name":"same"}]}' }],
+      get_prompt: [
+        {
+          when: '"name":"same"',
+          output: JSON.stringify({ messages: [{ role: 'user', content: { type: 'text', text } }] }),
+        },
+      ],
+      list_resources: [{ when: '', output: '{"resources":[{"name":"r","uri":"a:1"}]}' }],
+      read_resource: [{ when: '', output: JSON.stringify({ contents: [{ uri: 'a:1', text }] }) }],
+      complete: [
+        {
+          when: '"ref":{"type":"prompt","name":"same"}',
+          output: JSON.stringify({ completion: { values: [text] } }),
+        },
+      ],
+    })
+  const inline = { engine: 'inline' } as const
+  const all = (tool?: RouteOptions['tool']) => [
+    hyper(one('first'), { ...inline, url: '/b' }),
+    hyper(one('second'), { ...inline, url: '/c', ...(tool && { tool }) }),
+  ]
+  const warnings: string[] = []
+  const write = (line: string) => {
+    const { msg } = JSON.parse(line)
+    if (/cannot be (used|read)/.test(msg)) warnings.push(msg.replace(/ of .*/, ''))
+  }
+  const options = { port: 0, stallMs: 0, mcp: {}, routes: all() }
+  const app = await createServer(options, pino({ base: null }, { write }))
+  onTestFinished(() => app.close())
+  const twice = new McpUser(await app.listen())
+  for (const _ of [1, 2]) {
+    expect(await names(twice, 'prompts/list', 'prompts')).toEqual(['same'])
+    expect(await names(twice, 'resources/list', 'resources')).toEqual(['r'])
+  }
+  expect(warnings.sort()).toEqual(['The prompt same', 'The resource a:1'])
+  const user = await serveMcp(all({ prefix: 'home-' }))
+  expect(await names(user, 'prompts/list', 'prompts')).toEqual(['same', 'home-same'])
+  const prompt = async (name: string) => (await user.modern('prompts/get', { name })).body.result
+  expect(await prompt('same')).toMatchObject({ messages: [{ content: { text: 'first' } }] })
+  expect(await prompt('home-same')).toMatchObject({ messages: [{ content: { text: 'second' } }] })
+  const completed = await user.modern('completion/complete', {
+    ref: { type: 'ref/prompt', name: 'home-same' },
+    argument: { name: 'a', value: '' },
+  })
+  expect(completed.body.result).toMatchObject({ completion: { values: ['second'] } })
+})
+
+test('a schema that clients cannot compile is left out, and takes no other tool with it', async () => {
+  const object = { type: 'object' }
+  const tree = { $defs: { node: { ...object, properties: { next: { $ref: '#/$defs/node' } } } } }
+  const schemas: Readonly<Record<string, readonly [given: object, listed: object]>> = {
+    dangling: [{ outputSchema: { ...object, properties: { a: { $ref: '#/$defs/none' } } } }, {}],
+    foreign: [{ outputSchema: { ...object, properties: { a: { $ref: 'https://a.example/b.json' } } } }, {}],
+    wrong: [{ outputSchema: { ...object, properties: { a: { type: 'nothing' } } } }, {}],
+    dialect: [{ outputSchema: { $schema: 'http://json-schema.org/draft-04/schema#', ...object } }, {}],
+    input: [{ inputSchema: { ...object, properties: { a: { type: 7 } } } }, { inputSchema: object }],
+    tree: [
+      { outputSchema: { ...object, ...tree, $ref: '#/$defs/node' } },
+      { outputSchema: { ...object, ...tree, $ref: '#/$defs/node' } },
+    ],
+    nulls: [
+      { inputSchema: { ...object, required: null, properties: { a: { enum: null, default: null } } } },
+      { inputSchema: { ...object, properties: { a: { default: null } } } },
+    ],
+  }
+  const tools = Object.entries(schemas).map(([name, [given]]) => ({ name, ...given }))
+  const plugin = canned({
+    list_tools: [{ when: '', output: JSON.stringify({ tools }) }],
+    call_tool: [{ when: '', output: '{"content":[]}' }],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  const { tools: listed } = (await user.modern('tools/list')).body.result
+  expect(listed).toEqual(
+    Object.entries(schemas).map(([name, [, expected]]) => ({ name, inputSchema: object, ...expected })),
+  )
+})
+
+test('progress that does not grow is not passed on', async () => {
+  const tell = [3, 3, 1, 4].map((progress) => ['notify_progress', JSON.stringify({ progress })] as const)
+  const plugin = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"a"}]}' }],
+    call_tool: [{ when: '', output: '{"content":[]}', tell }],
+  })
+  const user = await serveMcp([hyper(plugin, { engine: 'inline' })])
+  for (const progressToken of [0, 'a']) {
+    const { events } = await user.modern('tools/call', { name: 'a', _meta: { progressToken } })
+    expect(events.map(({ params }) => params)).toEqual(
+      [3, 4].map((progress) => ({ progressToken, progress })),
+    )
+  }
+})
+
+test('answers that are too large to be sent back with the next question end the call with the reason', async () => {
+  const user = await serveMcp([hyper(canned(ASKING), { engine: 'inline' })], { bodyLimit: 4_000_000 })
+  const call = async (more: object = {}) =>
+    (await user.modern('tools/call', { name: 'erase', arguments: {}, ...more, _meta: CAPABLE })).body
+  const { requestState } = (await call()).result
+  const answered = (length: number) =>
+    call({ requestState, inputResponses: { question: { action: 'accept', content: 'x'.repeat(length) } } })
+  const { result } = await answered(300_000)
+  const again = { requestState: result.requestState, inputResponses: { question: { content: [] } } }
+  expect((await call(again)).result).toMatchObject({ resultType: 'complete' })
+  const { error } = await answered(600_000)
+  expect(error).toMatchObject({ code: -32_603, message: expect.stringContaining('524288') })
 })
 
 test('the _meta of a plug-in reaches the client, but not a code of the server', async () => {

@@ -20,6 +20,8 @@ const HYPER = {
       { name: 'fine', description: 'It is fine.', inputSchema: { type: 'object' } },
       { name: 'a name', description: 'It has a space.' },
       { name: 'bare', inputSchema: { type: 'object', required: 7 } },
+      { name: 'dot.ted', description: 'It has a dot.' },
+      { name: 'told', description: 'Another tool has this name.' },
       7,
     ],
   }),
@@ -46,7 +48,9 @@ const WARNINGS = [
   expect.stringMatching(/^The description of the tool greet by the plug-in broken: .*not JSON/),
   'The plug-in hyper: the tool a name is left out: its name must be 1 to 128 letters, digits, _, - or .',
   'The plug-in hyper: the inputSchema of the tool bare is left out: it is not one of an object',
-  expect.stringMatching(/^The plug-in hyper: left out of its list of tools, 1 of 4/),
+  expect.stringMatching(/^The plug-in hyper: left out of its list of tools, 1 of 6/),
+  'The tool told of hyper cannot be called: a route has one of that name. Set tool.prefix or tool.name',
+  'Some clients refuse all tools of a server if a name has a dot, or more than 64 characters: dot.ted. Set tool.name',
   expect.stringMatching(/^The plug-in hyper: left out of its list of prompts, 1 of 2/),
   expect.stringMatching(/^The plug-in hyper: its list of resources cannot be read/),
 ]
@@ -103,13 +107,13 @@ test('a server warns at its start, and once', async () => {
   const server = start([], {}, { cwd: folderOf(PLUGINS) })
   const user = new McpUser(await server.listening())
   await server.logged('Tools without a description')
-  const names = ['plain', 'told', 'broken_greet', 'greet', 'fine', 'bare']
+  const names = ['plain', 'told', 'broken_greet', 'greet', 'fine', 'bare', 'dot.ted']
   for (let round = 0; round < 2; round++) {
     const { tools } = (await user.modern('tools/list')).body.result
     expect(tools.map(({ name }) => name).sort()).toEqual(names.sort())
   }
   const logged = messagesIn(server.stderr())
-  const warnings = logged.filter((message) => /description|left out|cannot be read|XTP/.test(message))
+  const warnings = logged.filter((message) => /description|left out|cannot be|XTP|Some clients/.test(message))
   expect(warnings).toEqual(expect.arrayContaining(WARNINGS))
   expect(warnings).toHaveLength(WARNINGS.length)
 })

@@ -101,6 +101,24 @@ test('the revisions of 2025 are served, and the server keeps no sessions', async
   expect(answer.body.result.protocolVersion).toBe('2025-11-25')
 })
 
+test('initialize negotiates, whatever revision the header names', async () => {
+  const user = await serveMcp([inline('/a', 'echo')])
+  const begin = (protocolVersion: string, header: string) => {
+    const params = { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+    const message = { jsonrpc: '2.0', id: 1, method: 'initialize', params }
+    return user.send(message, { 'mcp-protocol-version': header })
+  }
+  for (const newer of ['2026-07-28', '2099-01-01'])
+    expect(await begin(newer, newer)).toMatchObject({
+      status: 200,
+      body: { result: { protocolVersion: '2025-11-25' } },
+    })
+  expect((await begin('2025-06-18', '2099-01-01')).body.result).toMatchObject({
+    protocolVersion: '2025-06-18',
+  })
+  expect((await user.legacy('tools/list', {}, '2099-01-01')).status).toBe(400)
+})
+
 test('arguments are checked before the guest runs, and the guest gets them as JSON', async () => {
   const user = await serveMcp([inline('/a', 'echo', { tool: ADDRESS })])
   const { body } = await user.modern('tools/list')
@@ -471,7 +489,9 @@ test('other methods, content types and accepted types are refused as HTTP says',
     415,
     'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
   ])
-  expect(await refused({ accept: 'application/json' })).toEqual([406, 'WASM_SERVE_MCP_NOT_ACCEPTABLE'])
+  const unwanted = 'application/json, text/event-stream;q=0, */json, text/event-streams'
+  for (const accept of ['application/json', unwanted, 'application/json; q=0.0, text/event-stream'])
+    expect(await refused({ accept })).toEqual([406, 'WASM_SERVE_MCP_NOT_ACCEPTABLE'])
   expect(await refused({}, 'x'.repeat(1_001))).toEqual([413, 'WASM_SERVE_BODY_TOO_LARGE'])
   for (const accept of ['*/*', 'application/*, text/*', 'Application/JSON, text/event-stream;q=0.5'])
     expect((await user.send(list, { accept })).status).toBe(200)
@@ -528,6 +548,21 @@ test('the revision that has batches answers them, and the others refuse them', a
   expect(await user.send(batch, { 'mcp-protocol-version': '2025-06-18' })).toMatchObject(refused)
   expect(await user.send([])).toMatchObject(refused)
   expect(await user.send(Array.from({ length: 101 }, () => call(1, 'x')))).toMatchObject(refused)
+})
+
+test('a notification in a batch counts: it cancels a request of the same batch, which then has no answer', async () => {
+  const user = await serveMcp([{ url: '/moody', plugin: guest('moody'), timeoutMs: 20_000, workers: 2 }])
+  const call = (id: number, input: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: 'moody', arguments: { input } },
+  })
+  const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }
+  const { body } = await user.send([call(1, 'L'), cancel, call(2, 'x')])
+  expect(body).toMatchObject([{ id: 2, result: { content: [{ text: 'x' }] } }])
+  expect(body).toHaveLength(1)
+  expect((await user.send([call(1, 'L'), cancel])).status).toBe(202)
 })
 
 test('log lines reach a client that asks for them, before the result', async () => {

@@ -25,7 +25,7 @@ const NEED_SESSIONS = [
   'tools-call-with-logging',
 ]
 
-/** Tasks are an extension, which the revision does not require. */
+/** Tasks are an extension, which the revision does not require: docs/explain/rationale.md says why there are none. */
 const TASKS = [
   'tasks-capability-negotiation',
   'tasks-dispatch-and-envelope',

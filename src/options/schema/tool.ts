@@ -20,7 +20,8 @@ export const toolSettings = only({
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,64}$',
       hint: 'must be 1 to 64 letters, digits, _, - or .',
-      description: 'Text before the names of the tools of a plug-in, such as `docs-`. (hyper-mcp)',
+      description:
+        'Text before the names of the tools and prompts of a plug-in, such as `docs-`. (hyper-mcp)',
     }),
   ),
   title: Type.Optional(Type.String({ minLength: 1, description: 'Title of the tool, for people.' })),

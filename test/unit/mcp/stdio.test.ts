@@ -92,6 +92,15 @@ test('notifications come before the result, and a cancelled request has no answe
   expect(performance.now() - begun).toBeLessThan(10_000)
 })
 
+test('a request of a batch is cancelled by a message on a line of its own', async () => {
+  const { send, next } = await bridge([{ url: '/a', plugin: guest('moody'), timeoutMs: 20_000, workers: 1 }])
+  const params = { name: 'a', arguments: { input: 'L' } } // it runs for ever
+  send([{ jsonrpc: '2.0', id: 1, method: 'tools/call', params }])
+  send(call(2, 'a', 'next'))
+  send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
+  expect(await next()).toMatchObject({ id: 2, result: { content: [{ text: 'next' }] } })
+})
+
 test('each request has an answer with its id, also if the endpoint refuses it unread', async () => {
   const { send, next } = await bridge([{ url: '/a', plugin: guest('echo'), engine: 'inline' }], {
     mcp: { bodyLimit: 1_000, rateLimit: { max: 2, timeWindowMs: 600_000 } },
