@@ -517,20 +517,6 @@ test('progress that does not grow is not passed on', async () => {
   }
 })
 
-test('answers that are too large to be sent back with the next question end the call with the reason', async () => {
-  const user = await serveMcp([hyper(canned(ASKING), { engine: 'inline' })], { bodyLimit: 4_000_000 })
-  const call = async (more: object = {}) =>
-    (await user.modern('tools/call', { name: 'erase', arguments: {}, ...more, _meta: CAPABLE })).body
-  const { requestState } = (await call()).result
-  const answered = (length: number) =>
-    call({ requestState, inputResponses: { question: { action: 'accept', content: 'x'.repeat(length) } } })
-  const { result } = await answered(300_000)
-  const again = { requestState: result.requestState, inputResponses: { question: { content: [] } } }
-  expect((await call(again)).result).toMatchObject({ resultType: 'complete' })
-  const { error } = await answered(600_000)
-  expect(error).toMatchObject({ code: -32_603, message: expect.stringContaining('524288') })
-})
-
 test('the _meta of a plug-in reaches the client, but not a code of the server', async () => {
   const ui = { ui: { resourceUri: 'ui://w/index.html' } }
   const user = await serveMcp([

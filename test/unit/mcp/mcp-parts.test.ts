@@ -6,6 +6,8 @@ import { type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
 import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
+import { InputRequired, questionsOf } from '../../../src/mcp/questions.ts'
+import { RequestStates } from '../../../src/mcp/request-state.ts'
 import { decodeHeader } from '../../../src/mcp/revisions.ts'
 import { RunningRequests } from '../../../src/mcp/running-requests.ts'
 import { compileSchema } from '../../../src/mcp/schema.ts'
@@ -319,4 +321,35 @@ test('of the URIs that a call tells, a hundred count, and none that is too long'
   for (let index = 0; index < 200; index++)
     tell('notify_resource_updated', JSON.stringify({ uri: `a:${index}` }))
   expect([...changes.resources]).toEqual(Array.from({ length: 100 }, (_, index) => `a:${index}`))
+})
+
+test('answers that are too large to be sent back with the next question end the request with the reason', () => {
+  const states = new RequestStates('a secret of a test')
+  const client = { kind: 'key', id: 'one' } as const
+  /** Asks two questions. @returns what ends the request. */
+  const ask = (requestState?: unknown, content?: string) => {
+    const params = {
+      name: 'a',
+      ...(requestState !== undefined && { requestState, inputResponses: { question: { content } } }),
+    }
+    const request = {
+      kind: 'request',
+      id: 1,
+      method: 'tools/call',
+      params,
+      text: JSON.stringify({ params }),
+    } as const
+    const questions = questionsOf(request, client, states, { elicitation: {} })
+    const isAnswered = questions?.ask('create_elicitation', '{"message":"1"}') !== undefined
+    if (isAnswered) questions?.ask('create_elicitation', '{"message":"2"}')
+    return questions?.end
+  }
+  const stateOf = (end: unknown) => (end instanceof InputRequired ? end.result.requestState : undefined)
+  const first = stateOf(ask())
+  const second = stateOf(ask(first, 'x'.repeat(300_000)))
+  expect(ask(second, 'x')).toBeUndefined()
+  expect(ask(first, 'x'.repeat(600_000))).toMatchObject({
+    code: -32_603,
+    message: expect.stringContaining('524288'),
+  })
 })
