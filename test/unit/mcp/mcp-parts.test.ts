@@ -325,7 +325,7 @@ test('of the URIs that a call tells, a hundred count, and none that is too long'
 
 test('answers that are too large to be sent back with the next question end the request with the reason', () => {
   const states = new RequestStates('a secret of a test')
-  const client = { kind: 'key', id: 'one' } as const
+  const client = clientOf({ ip: '127.0.0.1' } as never, [])
   /** Asks two questions. @returns what ends the request. */
   const ask = (requestState?: unknown, content?: string) => {
     const params = {
