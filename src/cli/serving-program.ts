@@ -6,6 +6,8 @@ import type { ConnectionHanded, ConnectionTaken } from '../deploy/processes/prot
 import { type ServingChannel, serveForPrimary } from '../deploy/processes/serve-for-primary.ts'
 import { leaveSignalsToParent } from '../server/shutdown.ts'
 
+let lastConnection = 0
+
 /** Node's IPC channel of a child process. Connections come with a message of their own, which is answered at once. */
 const channel: ServingChannel = {
   send(message) {
@@ -19,9 +21,13 @@ const channel: ServingChannel = {
   onConnection(take) {
     process.on('message', (message: LinkMessage | ConnectionHanded, socket: Socket | undefined) => {
       if (!('connection' in message)) return
+      lastConnection = message.connection
       const connections = socket ? take(socket) : 0 // its client may be gone
       process.send?.({ taken: message.connection, connections } satisfies ConnectionTaken)
     })
+  },
+  get lastConnection() {
+    return lastConnection
   },
   onGone: (listener) => void process.once('disconnect', listener),
 }

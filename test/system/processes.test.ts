@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { connect, constants } from 'node:http2'
 import { request } from 'node:https'
 import { join } from 'node:path'
@@ -95,6 +96,28 @@ test('while no process runs the port does not refuse: connections wait', async (
   await load.answered(500)
   expect(await load.stop()).toMatchObject({ wrong: 0, non2xx: 0, refused: 0 })
 })
+
+test.runIf(process.platform === 'linux')(
+  'a process without a descriptor for a connection costs none, and gets others when it has one',
+  async () => {
+    const { url, pids } = await startProcesses([guest('echo'), '--processes', '2'])
+    const [first = 0] = pids()
+    const used = () => readdirSync(`/proc/${first}/fd`).length
+    const before = used()
+    const limit = (files: number) => execFileSync('prlimit', ['--pid', `${first}`, `--nofile=${files}:`])
+    limit(before) // there may be gaps below
+    const answer = async () => {
+      const client = await open(Number(new URL(url).port))
+      client.send(post('abc'))
+      return String((await client.answer())?.body)
+    }
+    for (let each = 0; each < 6; each++) expect(await answer()).toBe('abc')
+    const short = used()
+    limit(1_024)
+    expect(await answer()).toBe('abc')
+    await until(() => used() > short) // it has fewer connections than the other
+  },
+)
 
 test('a guest that holds its event loop costs the requests of its process', async () => {
   const routes = [

@@ -446,7 +446,7 @@ test.runIf(isLinux)('signals for all processes of a service end none of the gues
   const { url } = await serveAll([{ plugin: guest('count'), function: 'count' }])
   expect(await ask(url, '')).toMatchObject({ body: '1' })
   for (const pid of guestProcesses())
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.kill(pid, signal)
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2']) process.kill(pid, signal)
   expect(await ask(url, '')).toMatchObject({ body: '2' })
 })
 

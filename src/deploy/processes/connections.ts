@@ -5,12 +5,20 @@ import { type ListenAddress, listenAt, urlOf } from '../../server/listen.ts'
 /** How long the end waits for a process to take one of the last connections. */
 const LAST_MS = 500
 
+/** How long a process without a descriptor gets no connection if there is another one. */
+const SHORT_MS = 5_000
+
 /** A serving process, as far as it gets connections. */
 export interface ConnectionTaker {
   /** The number of its open connections, as far as known. */
   readonly connections: number
-  /** Hands a connection over. The own end stays open. @throws if the process ends before it has taken it. */
-  take(socket: Socket): Promise<void>
+  /**
+   * Hands a connection over. The own end stays open.
+   *
+   * @returns false if it did not arrive: the process has no descriptor for it.
+   * @throws if the process ends before it has taken it.
+   */
+  take(socket: Socket): Promise<boolean>
 }
 
 /** Accepts connections and hands them to serving processes. */
@@ -45,6 +53,8 @@ interface ListenerOptions extends ListenAddress {
 export async function listenForProcesses(options: ListenerOptions): Promise<ConnectionListener> {
   const takers = new Set<ConnectionTaker>()
   const busy = new Set<ConnectionTaker>()
+  /** Those that had no descriptor for a connection. */
+  const short = new Set<ConnectionTaker>()
   const waiting: Socket[] = []
   let settled: () => void = () => undefined
   let patience: NodeJS.Timeout | undefined
@@ -57,9 +67,15 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
     distribute()
   })
 
+  const able = () => {
+    if (short.size === 0) return takers
+    const others = [...takers].filter((taker) => !short.has(taker))
+    return others.length > 0 ? others : takers
+  }
+
   const distribute = () => {
     while (waiting.length > 0) {
-      const taker = leastLoaded(takers, busy)
+      const taker = leastLoaded(able(), busy)
       const socket = taker && waiting.shift()
       if (!socket) break
       busy.add(taker)
@@ -70,8 +86,12 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
 
   const hand = async (taker: ConnectionTaker, socket: Socket) => {
     try {
-      await taker.take(socket)
-      socket.destroy() // the process has its own end
+      if (await taker.take(socket))
+        socket.destroy() // the process has its own end
+      else {
+        waiting.unshift(socket)
+        passOver(taker)
+      }
     } catch {
       takers.delete(taker)
       waiting.unshift(socket)
@@ -79,6 +99,15 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
     busy.delete(taker)
     patience?.refresh()
     distribute()
+  }
+
+  const passOver = (taker: ConnectionTaker) => {
+    short.add(taker)
+    const end = () => {
+      short.delete(taker)
+      distribute()
+    }
+    setTimeout(end, SHORT_MS).unref()
   }
 
   await listenAt(server, options, '--port')
@@ -104,7 +133,7 @@ export async function listenForProcesses(options: ListenerOptions): Promise<Conn
 }
 
 function leastLoaded(
-  takers: ReadonlySet<ConnectionTaker>,
+  takers: Iterable<ConnectionTaker>,
   busy: ReadonlySet<ConnectionTaker>,
 ): ConnectionTaker | undefined {
   let least: ConnectionTaker | undefined

@@ -24,6 +24,8 @@ export type ProcessRequests = ReplicaRequests & {
   readonly cancelRequest: readonly [string, unknown]
   /** Tells of what plug-ins have changed in another process. */
   readonly announce: readonly [readonly GuestChange[], unknown]
+  /** Whether a connection, by its number, has arrived with the message that was sent before. */
+  readonly hasArrived: readonly [number, boolean]
   /** Drains and ends. */
   readonly drain: readonly [undefined, unknown]
 }

@@ -48,6 +48,8 @@ interface ServingHost {
 export interface ServingChannel extends Channel {
   /** Called with each connection. @returns the number of open connections. */
   onConnection(take: (socket: Socket) => number): void
+  /** The number of the last connection that has arrived; 0: none. */
+  readonly lastConnection: number
   /** Called when the primary is gone. */
   onGone(listener: () => void): void
 }
@@ -82,6 +84,7 @@ export function serveForPrimary(host: ServingHost): void {
     countRequests: (key) => serving?.streams.running?.count(key) ?? 0,
     cancelRequest: (key) => serving?.streams.running?.cancelHere(key),
     announce: (changes) => serving?.streams.changes?.announceHere(changes),
+    hasArrived: (connection) => connection <= channel.lastConnection,
     drain: () => started().ending.begin('drain'),
   })
   // Without descriptors there is no status, but a sign of life.

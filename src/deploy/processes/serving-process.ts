@@ -103,7 +103,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
-  const taking = new Map<number, { resolve(): void; reject(reason: Error): void }>()
+  const taking = new Map<number, { resolve(isTaken: boolean): void; reject(reason: Error): void }>()
   let last = 0
   let connections = 0
   let beat: Beat | undefined
@@ -112,9 +112,16 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
   child.on('message', (message: LinkMessage | ConnectionTaken) => {
     if (!('taken' in message)) return
     connections = message.connections
-    taking.get(message.taken)?.resolve()
-    taking.delete(message.taken)
+    settle(message.taken, true)
   })
+  const settle = (id: number, isTaken: boolean) => {
+    taking.get(id)?.resolve(isTaken)
+    taking.delete(id)
+  }
+  /** Node.js drops a message whose connection did not get a descriptor in the other process, and reports it to neither. */
+  const findLost = async () => {
+    for (const id of taking.keys()) if (!(await link.ask('hasArrived', id))) settle(id, false)
+  }
   const channel = {
     send(message: object) {
       if (child.connected) child.send(message as Serializable, () => undefined) // a failed write is followed by its end
@@ -134,6 +141,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     beat(sent) {
       beat = sent ?? beat
       connections = sent?.connections ?? connections
+      findLost().catch(() => undefined) // it has ended
       services.beat(serving)
     },
   }
@@ -174,7 +182,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
       if (end) return Promise.reject(end)
       const id = ++last
       connections++
-      const taken = new Promise<void>((resolve, reject) => taking.set(id, { resolve, reject }))
+      const taken = new Promise<boolean>((resolve, reject) => taking.set(id, { resolve, reject }))
       child.send({ connection: id }, socket, { keepOpen: true }, () => undefined)
       return taken
     },

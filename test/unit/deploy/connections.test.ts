@@ -22,16 +22,17 @@ async function listening(maxConnections = 100) {
 /** A process that takes connections when the test says so. */
 class Taker implements ConnectionTaker {
   connections = 0
-  readonly offers: { readonly socket: Socket; take(): void; die(): void }[] = []
+  readonly offers: { readonly socket: Socket; take(): void; lose(): void; die(): void }[] = []
   #offered: () => void = () => undefined
 
-  take(socket: Socket): Promise<void> {
+  take(socket: Socket): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const take = () => {
         this.connections++
-        resolve()
+        resolve(true)
       }
-      this.offers.push({ socket, take, die: () => reject(new Error('it has ended')) })
+      const lose = () => resolve(false)
+      this.offers.push({ socket, take, lose, die: () => reject(new Error('it has ended')) })
       this.#offered()
     })
   }
@@ -84,6 +85,24 @@ test('a connection that a process has not taken when it ends goes to another', a
   await two.offered(2)
   two.offers[1]?.take()
   expect(one.offers).toHaveLength(1)
+})
+
+test('a connection that did not arrive goes to another process first, and to the same again if there is none', async () => {
+  const { listener, open } = await listening()
+  const [one, two] = [new Taker(), new Taker()]
+  listener.add(one)
+  await open()
+  await one.offered(1)
+  one.offers[0]?.lose()
+  await one.offered(2)
+  listener.add(two)
+  one.offers[1]?.lose()
+  await two.offered(1)
+  expect(two.offers[0]?.socket).toBe(one.offers[0]?.socket)
+  two.offers[0]?.take()
+  await open()
+  await two.offered(2) // although it has more connections
+  two.offers[1]?.take()
 })
 
 test('connections beyond the maximum are closed while they wait', async () => {
