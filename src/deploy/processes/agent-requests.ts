@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { GuestChange } from '../../mcp/list-changes.ts'
 import type { ServingProcess } from './serving-process.ts'
 
@@ -6,13 +7,20 @@ import type { ServingProcess } from './serving-process.ts'
  * another process. So may a client that waits for a change.
  */
 
+/** How long a process may take to count. One that holds its event loop, or is stopped, keeps no other from cancelling. */
+const COUNT_MS = 1_000
+
 /**
  * Cancels the request with this key, wherever it runs. Clients without a session may choose the same key: if several requests have it,
  * none is cancelled.
  */
-export async function cancelRequest(key: string, processes: readonly ServingProcess[]): Promise<void> {
+export async function cancelRequest(
+  key: string,
+  processes: readonly Pick<ServingProcess, 'countRequests' | 'cancelRequest'>[],
+): Promise<void> {
+  const late = sleep(COUNT_MS, 0, { ref: false })
   const counts = await Promise.all(
-    processes.map((process) => process.countRequests(key).catch(() => 0)), // it has ended, or starts
+    processes.map((process) => Promise.race([process.countRequests(key).catch(() => 0), late])), // it has ended, or starts
   )
   const running = processes.filter((_, index) => counts[index] !== 0)
   const total = counts.reduce((sum, count) => sum + count, 0)
