@@ -16,8 +16,11 @@ import { FUNCTION_FORM, I32, I64, numberType, sharedTypeKey } from './types.ts'
  * inlines short functions. Therefore the function calls itself if the length is -1, which no memory and no table has.
  */
 
-/** Work that a constant bounds needs no check: thousands of turns of this length take milliseconds. */
-const MAX_UNCHECKED = 4_096
+/**
+ * Work that a constant bounds needs no check: thousands of turns of this length take milliseconds. An entry of a table can
+ * take a microsecond (Node.js 24), a byte less than a nanosecond.
+ */
+const MAX_UNCHECKED = { bytes: 4_096, entries: 8 }
 
 /** How a length is compared with -1, and increased, by its type. */
 const LENGTHS = [
@@ -107,7 +110,7 @@ class LengthChecker implements Rewriter {
     const { code } = instruction
     const length = this.#constant
     this.#constant = code === CODE.constant ? instruction.immediates().s33() >>> 0 : undefined
-    if (!((MARKS[code] ?? 0) & MARK.bulk) || (length !== undefined && length <= MAX_UNCHECKED))
+    if (!((MARKS[code] ?? 0) & MARK.bulk) || (length !== undefined && length <= maxUnchecked(code)))
       return undefined
     return [...(this.#calls[this.#isLong(instruction) ? 1 : 0] ?? []), ...instruction.bytes]
   }
@@ -123,6 +126,15 @@ class LengthChecker implements Rewriter {
     return indices.every((index) => types[index] === I64)
   }
 }
+
+/** The maximum of a constant that needs no check. That of `memory.grow` says nothing about its work. */
+function maxUnchecked(code: number): number {
+  if (code === CODE.memoryGrow) return -1
+  return IN_BYTES.has(code) ? MAX_UNCHECKED.bytes : MAX_UNCHECKED.entries
+}
+
+/** Instructions whose length is in bytes. */
+const IN_BYTES: ReadonlySet<number> = new Set([CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])
 
 /** Locates functions again, and those that were added behind them. @param reader - Positioned at the content of the code. */
 function relocate(bodies: FunctionBodies, reader: ByteReader): FunctionBodies {

@@ -11,6 +11,9 @@ const INSTRUCTIONS = {
   '/fill': bytes((n) => `(memory.fill (i32.const 0) (i32.const 1) ${n})`),
   '/copy': entries((n) => `(table.copy $a $b (i32.const 0) (i32.const 0) ${n})`),
   '/constant': `(if (local.get $n) (then (memory.fill (i32.const 0) (i32.const 1) (i32.const ${BYTES}))))`,
+  // Short ones of tables take as long as large ones of memories.
+  '/entries': `(if (local.get $n) (then (table.copy $a $b (i32.const 0) (i32.const 0) (i32.const 4096))))`,
+  '/functions': `(if (local.get $n) (then (table.fill $a (i32.const 0) (ref.func $none) (i32.const 4096))))`,
 } as const
 
 function bytes(fill: (length: string) => string): string {
@@ -29,6 +32,7 @@ function entries(fill: (length: string) => string): string {
 function endless(instruction: string, turns: { readonly inItsFunction: number; readonly inAnother: number }) {
   const loop = `(loop $l ${instruction} (local.set $k (i32.sub (local.get $k) (i32.const 1))) (br_if $l (local.get $k)))`
   return guestBytes(`(module (memory ${PAGES}) (table $a ${ENTRIES / 2} funcref) (table $b ${ENTRIES / 2} funcref)
+    (func $none) (elem declare func $none) (elem $b (i32.const 0) $none $none)
     (func $loop (param $n i32) (param $k i32) ${loop})
     (func $other (param $n i32) (param $k i32) ${loop})
     (func (export "run") (result i32) (local $i i32)
