@@ -19,7 +19,8 @@ function runProcess(runtime: Runtime): void {
   for (const fd of inherited.split(',').filter((text) => text !== '')) closeInherited(Number(fd))
   if (watch === 'watch') watchServer()
   // Signals to a whole service or terminal are handled by the server, which lets the calls complete.
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const)
+    process.on(signal, () => undefined)
   new Tasks(runtime).run()
 }
 
