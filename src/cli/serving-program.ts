@@ -4,7 +4,6 @@ import type { Socket } from 'node:net'
 import type { LinkMessage } from '../deploy/processes/link.ts'
 import type { ConnectionHanded, ConnectionTaken } from '../deploy/processes/protocol.ts'
 import { type ServingChannel, serveForPrimary } from '../deploy/processes/serve-for-primary.ts'
-import { leaveSignalsToParent } from '../server/shutdown.ts'
 
 let lastConnection = 0
 
@@ -32,7 +31,6 @@ const channel: ServingChannel = {
   onGone: (listener) => void process.once('disconnect', listener),
 }
 
-leaveSignalsToParent()
 process.stderr.on('error', () => undefined)
 const { stderr } = process
 serveForPrimary({

@@ -181,11 +181,6 @@ export function endWithSignals(
   if (parentId) whenNpmIsGone(parentId, () => ending.begin('npm is gone'))
 }
 
-/** Keeps signals, which reach every process of a terminal or a service, from ending a process whose parent handles them. */
-export function leaveSignalsToParent(): void {
-  for (const signal of [...SIGNALS, RESTART]) process.on(signal, () => undefined)
-}
-
 /** The end of a process after its server has drained. */
 export interface Ending {
   /** When it began; undefined before. */

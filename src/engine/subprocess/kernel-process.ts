@@ -2,6 +2,7 @@ import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import process from 'node:process'
 import { Worker } from 'node:worker_threads'
+import { leaveSignalsToParent } from '../../platform/service-signals.ts'
 import { kernel } from '../../runtime/kernel.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { FD, type Frame, FrameReader, TO_CHILD } from './frames.ts'
@@ -18,9 +19,7 @@ function runProcess(runtime: Runtime): void {
   const [inherited = '', watch] = process.argv.slice(2)
   for (const fd of inherited.split(',').filter((text) => text !== '')) closeInherited(Number(fd))
   if (watch === 'watch') watchServer()
-  // Signals to a whole service or terminal are handled by the server, which lets the calls complete.
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const)
-    process.on(signal, () => undefined)
+  leaveSignalsToParent() // it lets the calls complete
   new Tasks(runtime).run()
 }
 
