@@ -5,30 +5,31 @@ import type { LinkMessage } from '../deploy/processes/link.ts'
 import type { ConnectionHanded, ConnectionTaken } from '../deploy/processes/protocol.ts'
 import { type ServingChannel, serveForPrimary } from '../deploy/processes/serve-for-primary.ts'
 
-let lastConnection = 0
-
 /** Node's IPC channel of a child process. Connections come with a message of their own, which is answered at once. */
-const channel: ServingChannel = {
-  send(message) {
-    if (process.connected) process.send?.(message)
-  },
-  onMessage(listener) {
-    process.on('message', (message: LinkMessage | ConnectionHanded) => {
-      if (!('connection' in message)) listener(message)
-    })
-  },
-  onConnection(take) {
-    process.on('message', (message: LinkMessage | ConnectionHanded, socket: Socket | undefined) => {
-      if (!('connection' in message)) return
-      lastConnection = message.connection
-      const connections = socket ? take(socket) : 0 // its client may be gone
-      process.send?.({ taken: message.connection, connections } satisfies ConnectionTaken)
-    })
-  },
-  get lastConnection() {
-    return lastConnection
-  },
-  onGone: (listener) => void process.once('disconnect', listener),
+function openChannel(): ServingChannel {
+  let lastConnection = 0
+  return {
+    send(message) {
+      if (process.connected) process.send?.(message)
+    },
+    onMessage(listener) {
+      process.on('message', (message: LinkMessage | ConnectionHanded) => {
+        if (!('connection' in message)) listener(message)
+      })
+    },
+    onConnection(take) {
+      process.on('message', (message: LinkMessage | ConnectionHanded, socket: Socket | undefined) => {
+        if (!('connection' in message)) return
+        lastConnection = message.connection
+        const connections = socket ? take(socket) : 0 // its client may be gone
+        process.send?.({ taken: message.connection, connections } satisfies ConnectionTaken)
+      })
+    },
+    get lastConnection() {
+      return lastConnection
+    },
+    onGone: (listener) => void process.once('disconnect', listener),
+  }
 }
 
 process.stderr.on('error', () => undefined)
@@ -38,6 +39,6 @@ serveForPrimary({
   logTerminal: stderr.isTTY
     ? { write: (text) => stderr.write(text), colours: stderr.hasColors() && !process.env.NO_COLOR }
     : undefined,
-  channel,
+  channel: openChannel(),
   exit: (code) => process.exit(code),
 })
