@@ -85,7 +85,7 @@ export class BodyReader implements BodyFigures {
   #slowPaths = 0
   /** Number of saturating conversions. */
   #saturated = 0
-  /** Number of accesses to memory and of calls: each uses the instance. */
+  /** Number of accesses to memory and globals, and of calls. */
   #uses = 0
   /** Number of `select`. */
   #selects = 0
@@ -232,7 +232,10 @@ export class BodyReader implements BodyFigures {
           if (code === CODE.localGet) {
             local = reader.u32()
             localEnd = reader.at
-          } else reader.skipNumber()
+          } else {
+            if (code !== CODE.constant) uses++ // globals, and the size of the memory
+            reader.skipNumber()
+          }
           break
         case DO.set:
           blocks.sets++

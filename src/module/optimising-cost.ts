@@ -61,7 +61,7 @@ export const OPTIMISING = {
   /* Of time, not of memory. */
   /** Node.js 20, for the square of the number of branches. */
   branches: 14,
-  /** Node.js 24, for the square of the number of accesses to memory and of calls. */
+  /** For the square of the number of accesses to memory and globals, and of calls. */
   uses: 0.07,
   /** Node.js 20, for the square of the number of `select`. */
   selects: 0.1,
@@ -95,7 +95,7 @@ function costOf(bytes: number, ...actions: readonly number[]): void {
 }
 
 costOf(50, DO.end, DO.else, DO.block, DO.set, DO.number, DO.bytes4, DO.bytes8)
-costOf(1_200, DO.access, DO.accessLane, DO.bytes16, DO.lane)
+costOf(1_350, DO.access, DO.accessLane, DO.bytes16, DO.lane)
 costOf(3_000, DO.if, DO.branch, DO.branchIf, DO.branchTable, DO.return, DO.unreachable, DO.select)
 costOf(65_000, DO.loop)
 costOf(15_000, DO.try, DO.catch, DO.catchAll, DO.delegate, DO.tryTable)
