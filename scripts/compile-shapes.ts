@@ -107,7 +107,7 @@ export const SHAPES: Readonly<Record<string, (count: number) => Shape>> = {
       ...repeat(4_900, () => [0x1a]),
     ],
   }),
-  'calls of 256 values': (count) => ({
+  'calls of 250 values': (count) => ({
     locals: 0,
     code: repeat(count, () => [...call(CALLED.wideResults), ...call(CALLED.wideParams)]),
   }),

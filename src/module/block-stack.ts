@@ -16,6 +16,8 @@ export class BlockStack {
   sets = 0
   /** Number of loops. */
   loops = 0
+  /** Number of operations that have a value. */
+  operations = 0
   /** The most loops in one another. */
   loopNesting = 0
 
@@ -74,7 +76,6 @@ export class BlockStack {
   #isUnreachable = false
   /** Number of appended operations where a block began or ended last, or code branched. */
   #appendedBeforePart = 0
-  #operations = 0
   /** Number of operations in appended code. */
   #appended = 0
   /** Number of open loops. */
@@ -127,7 +128,7 @@ export class BlockStack {
     this.#reader = reader
     this.#locals = locals
     this.depth = this.height = this.#base = this.#tries = 0
-    this.sets = this.loops = this.loopNesting = this.#loopDepth = this.#operations = 0
+    this.sets = this.loops = this.loopNesting = this.#loopDepth = this.operations = 0
     this.nesting = this.stackValues = this.work = this.joins = this.loopJoins = this.loopBytes = 0
     this.phis = this.phiSquares = this.moveSquares = this.joinStart = this.joinEnd = 0
     this.backBranches = this.endBranches = this.resultBranches = this.handlers = 0
@@ -149,7 +150,7 @@ export class BlockStack {
 
   /** So many operations with a value follow. */
   operate(count: number): void {
-    this.#operations += count
+    this.operations += count
     if (this.isAppended) this.#appended += count
   }
 
@@ -194,7 +195,7 @@ export class BlockStack {
     const throws = (this.#throws[catcher] ?? 0) + 1
     this.#throws[catcher] = throws
     this.throwSquares += 2 * throws - 1
-    const operations = this.#operations - (this.#operationsBefore[catcher] ?? 0)
+    const operations = this.operations - (this.#operationsBefore[catcher] ?? 0)
     this.appendedWays = Math.max(this.appendedWays, throws * operations)
     this.isAppended = true
   }
@@ -210,7 +211,7 @@ export class BlockStack {
     this.#starts[depth] = this.#reader.at
     this.#setsBefore[depth] = this.sets
     this.#branches[depth] = openedBy === OPENED_BY.if ? 1 : 0
-    this.#operationsBefore[depth] = this.#operations
+    this.#operationsBefore[depth] = this.operations
     this.#conditional[depth] = this.#sources[depth] = this.#branchedAt[depth] = 0
     this.#outermost[depth] = depth
     this.#appendedAtFirst[depth] = this.#appendedAtLeave[depth] = this.#appended
@@ -267,7 +268,7 @@ export class BlockStack {
     if (isLoop) {
       this.loops++
       this.#loopDepth--
-      const operations = this.#operations - (this.#operationsBefore[top] ?? 0)
+      const operations = this.operations - (this.#operationsBefore[top] ?? 0)
       if (operations <= UNROLLED.operations) this.#appended += UNROLLED.copies * operations
       this.loopBytes += this.#reader.at - (this.#starts[top] ?? 0)
     }

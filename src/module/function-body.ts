@@ -146,6 +146,8 @@ export class BodyReader implements BodyFigures {
         this.#slowPaths ** 2 * OPTIMISING.slowPaths +
         this.#uses ** 2 * OPTIMISING.uses +
         this.#selects ** 2 * OPTIMISING.selects +
+        blocks.operations ** 2 * OPTIMISING.operations +
+        this.walk * OPTIMISING.walk +
         this.nesting ** 2 * OPTIMISING.nesting +
         this.#saturated * (conditions + this.#saturated) * OPTIMISING.saturatedBranches +
         this.#saturated * conditions * blocks.loops * OPTIMISING.saturatedLoops +

@@ -60,7 +60,7 @@ export const OPTIMISING = {
   appendedWays: 11,
   /* Of time, not of memory. */
   /** Node.js 20, for the square of the number of branches. */
-  branches: 14,
+  branches: 15,
   /** For the square of the number of accesses to memory and globals, and of calls. */
   uses: 0.07,
   /** Node.js 20, for the square of the number of `select`. */
@@ -71,6 +71,10 @@ export const OPTIMISING = {
   saturatedPaths: 0.2,
   /** For the square of the number of bulk instructions, indirect calls, and accesses to tables. */
   slowPaths: 20,
+  /** Node.js 24, for the square of the number of operations. */
+  operations: 0.004,
+  /** A value, a local or one on the stack, at each instruction. */
+  walk: 0.4,
   /** The square of the most blocks in one another. */
   nesting: 1,
   /** Node.js 24, for each byte of a loop, again for each loop around it. */
