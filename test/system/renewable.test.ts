@@ -23,6 +23,9 @@ test('a module with writes in too many places can be renewed, but does not say w
   const module = capped(bytes, 60_000)
   expect(makeResettable(module, true)).toBeUndefined()
   expect(makeResettable(module, false)?.untrackedFrom).toBe(0)
-  const { resettable } = await loadPlugin(bytes, { isolation: 'fresh', moduleLimits: { optimisingCost: 4_000_000_000 } })
+  const { resettable } = await loadPlugin(bytes, {
+    isolation: 'fresh',
+    moduleLimits: { optimisingCost: 4_000_000_000 },
+  })
   expect(resettable?.untrackedFrom).toBe(0)
 })
