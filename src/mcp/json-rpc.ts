@@ -99,7 +99,8 @@ function isDeeper(value: unknown, depth: number): boolean {
 /** @throws {@link RpcError} if it is no message of JSON-RPC. */
 export function readMessage({ value, text }: JsonText): Message {
   if (!isObject(value) || value.jsonrpc !== '2.0') throw invalid('it is not a message of JSON-RPC 2.0')
-  const { id, method, params = {} } = value
+  const { id, method, params: given } = value
+  const params = given ?? {} // null: some clients write what they leave out
   if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
   if (typeof method !== 'string' || method === '' || method.length > MAX_NAME)
     throw invalid('its method is not a name')

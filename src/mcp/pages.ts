@@ -34,7 +34,7 @@ export class Pages {
   }
 
   #startOf(cursor: unknown): number {
-    if (cursor === undefined) return 0
+    if (cursor === undefined || cursor === null) return 0 // some clients write what they leave out
     const text = typeof cursor === 'string' ? cursor : ''
     const [, fingerprint, digits] = /^([\w-]{12})\.(\d{1,6})$/.exec(text) ?? []
     const start = Number(digits)

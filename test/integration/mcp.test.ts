@@ -212,7 +212,7 @@ test('a list has pages, and a cursor of another list is refused', async () => {
   const second = await user.modern('tools/list', { cursor })
   expect(second.body.result.tools.map(({ name }) => name)).toEqual(['c'])
   expect(second.body.result.nextCursor).toBeUndefined()
-  for (const wrong of ['abc', `${cursor}9`, 1, null, `${'a'.repeat(12)}.2`])
+  for (const wrong of ['abc', `${cursor}9`, 1, `${'a'.repeat(12)}.2`])
     expect((await user.modern('tools/list', { cursor: wrong })).body.error.code).toBe(-32_602)
 })
 
@@ -472,6 +472,17 @@ test('requests that are wrong by the protocol get the status and the code that i
     })
   expect(await user.modern('ping')).toMatchObject({ status: 404, body: { error: { code: -32_601 } } })
   expect((await user.modern('tools/call', { name: 'b' })).body.error).toMatchObject({ code: -32_602 })
+})
+
+test('what a client leaves out may be null', async () => {
+  const user = await serveMcp([inline('/a', 'echo', { tool: { inputSchema: {} } })])
+  const sent = [
+    ['tools/list', null],
+    ['tools/list', { cursor: null, _meta: null }],
+    ['tools/call', { name: 'a', arguments: null }],
+  ] as const
+  for (const [method, params] of sent)
+    expect((await user.send({ jsonrpc: '2.0', id: 1, method, params })).body).toMatchObject({ result: {} })
 })
 
 test('other methods, content types and accepted types are refused as HTTP says', async () => {
