@@ -26,12 +26,13 @@ export function readPage(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8')
 }
 
-/** The fenced blocks of a page, in their order. */
+/** The fenced blocks of a page, in their order. Those of the steps of a list are indented. */
 export function blocksOf(page: string): Block[] {
-  return [...readPage(page).matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language = '', code = '']) => ({
+  const fenced = readPage(page).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms)
+  return [...fenced].map(([, indent = '', language = '', code = '']) => ({
     page,
     language,
-    code,
+    code: code.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
   }))
 }
 
