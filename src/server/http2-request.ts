@@ -1,6 +1,7 @@
 import { maxHeaderSize } from 'node:http'
 import { Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import type { ReadableOptions } from 'node:stream'
+import { pushJoined } from '../platform/http2-streams.ts'
 
 /**
  * An HTTP/2 request in the shape of an HTTP/1.1 request: a `Host` header, no pseudo-headers, and one `Cookie`. (RFC
@@ -19,11 +20,16 @@ export class Http2Request extends Http2ServerRequest {
     rawHeaders: readonly string[],
   ) {
     super(stream, headers, options, rawHeaders)
+    if (!stream.endAfterHeaders) stream.push = pushJoined
     this.headers = headersOf(headers)
     const bytes = textBytes(rawHeaders)
     this.headBytes = bytes + (rawHeaders.length / 2) * HEADER_BYTES
     // What is refused for its size is not joined: its parts are references to one text.
     this.rawHeaders = bytes > maxHeaderSize ? [...rawHeaders] : rawHeadersOf(headers, rawHeaders)
+  }
+
+  override push(piece: unknown, encoding?: BufferEncoding): boolean {
+    return pushJoined.call(this, piece, encoding)
   }
 }
 
