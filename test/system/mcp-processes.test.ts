@@ -104,3 +104,30 @@ test('clients of all processes learn what a plug-in has changed', async () => {
     heard.every((each) => each.includes('tools/list_changed') && each.includes('resources/updated')),
   )
 })
+
+test('a question that one process asks is answered at the other', async () => {
+  const question = { when: '', output: '{"message":"Sure?"}', ask: ['create_elicitation'] }
+  const plugin = file('asking.wasm', guestBytes(cannedGuest({ erase: [question] })))
+  const { url } = await startProcesses([plugin, '--url', '/erase', '--mcp', '--processes', '2'])
+  const headers = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': 'erase' }
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': MODERN,
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
+  }
+  const users = [await connect(url, headers), await connect(url, headers)]
+  const call = async (user: number, more: object = {}) => {
+    const params = { name: 'erase', arguments: { input: 'x' }, ...more, _meta }
+    return JSON.parse((await users[user]?.send({ id: 1, method: 'tools/call', params })) ?? '{}').result
+  }
+  for (const [asked, answering] of [
+    [0, 1],
+    [1, 0],
+  ] as const) {
+    const { requestState } = await call(asked)
+    const answer = { action: 'accept', content: { by: answering } }
+    expect(await call(answering, { requestState, inputResponses: { question: answer } })).toMatchObject({
+      resultType: 'complete',
+      content: [{ text: JSON.stringify(answer) }],
+    })
+  }
+})
