@@ -23,9 +23,18 @@ export function fromFailure({ code, message, cause }: CallFailure): Error {
   return restoreError(code, message, cause) ?? new InternalError({ cause })
 }
 
-/** The cause in the form that the log shows. */
-function describeCause(cause: unknown): unknown {
-  if (!(cause instanceof Error)) return cause
-  const { message, stack } = cause
-  return { ...('code' in cause && { code: cause.code }), reason: message, stack }
+/** The most causes of one another that are kept. */
+const MAX_CAUSES = 5
+
+/** The causes in the form that the log shows. The last one may be a limit of the system, which decides a status. */
+function describeCause(error: unknown, left = MAX_CAUSES): unknown {
+  if (!(error instanceof Error)) return error
+  const { message, stack, cause } = error
+  const code = 'code' in error && { code: error.code }
+  return {
+    ...code,
+    reason: message,
+    stack,
+    ...(cause !== undefined && left > 1 && { cause: describeCause(cause, left - 1) }),
+  }
 }
