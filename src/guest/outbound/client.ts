@@ -1,8 +1,10 @@
 import http from 'node:http'
 import https from 'node:https'
+import { finished } from 'node:stream'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
 import { ChunkList } from '../../platform/chunks.ts'
 import type { SendableRequest } from './guest-request.ts'
+import { readInTurns } from './response-turns.ts'
 import type { Target } from './target.ts'
 
 /** The response of a server. */
@@ -199,19 +201,27 @@ export function responseTo(outgoing: http.ClientRequest, ended: AbortSignal): Pr
   })
 }
 
-async function readResponseBody(
+function readResponseBody(
   response: http.IncomingMessage,
   name: string,
   maxBytes: number,
 ): Promise<Uint8Array> {
-  const chunks = new ChunkList()
-  let length = 0
-  for await (const chunk of response as AsyncIterable<Uint8Array>) {
-    length += chunk.length
-    if (length > maxBytes) throw new OutboundTooLargeError(name, maxBytes) // leaving the loop ends the response
-    chunks.add(chunk)
-  }
-  return chunks.join()
+  return new Promise((resolve, reject) => {
+    const chunks = new ChunkList()
+    let length = 0
+    const count = readInTurns(response, () => response.resume())
+    response.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length > maxBytes) {
+        response.removeAllListeners('data').destroy()
+        reject(new OutboundTooLargeError(name, maxBytes))
+        return
+      }
+      chunks.add(chunk)
+      count()
+    })
+    finished(response, { writable: false }, (error) => (error ? reject(error) : resolve(chunks.join())))
+  })
 }
 
 /**

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
 import { ChunkQueue } from '../streams/chunk-queue.ts'
+import { readInTurns } from './response-turns.ts'
 
 /** Listens to a response. */
 interface ResponseListener {
@@ -35,6 +36,9 @@ export class ResponseReader {
   ) {
     this.#response = response
     this.#bufferBytes = bufferBytes
+    const count = readInTurns(response, () => {
+      if (this.#pieces.bytes < bufferBytes) response.resume()
+    })
     response.on('data', (piece: Buffer) => {
       this.#received += piece.length
       if (this.#received > maxBytes) {
@@ -44,6 +48,7 @@ export class ResponseReader {
       }
       this.#pieces.add(piece)
       if (this.#pieces.bytes >= bufferBytes) response.pause()
+      count()
       listener.news()
     })
     // It may have broken off already.
