@@ -4,7 +4,7 @@ import { finished } from 'node:stream'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
 import { ChunkList } from '../../platform/chunks.ts'
 import type { SendableRequest } from './guest-request.ts'
-import { readInTurns } from './response-turns.ts'
+import { ResponseTurns } from './response-turns.ts'
 import type { Target } from './target.ts'
 
 /** The response of a server. */
@@ -209,7 +209,7 @@ function readResponseBody(
   return new Promise((resolve, reject) => {
     const chunks = new ChunkList()
     let length = 0
-    const count = readInTurns(response, () => response.resume())
+    const turns = new ResponseTurns(response, () => response.resume())
     response.on('data', (chunk: Buffer) => {
       length += chunk.length
       if (length > maxBytes) {
@@ -218,7 +218,7 @@ function readResponseBody(
         return
       }
       chunks.add(chunk)
-      count()
+      turns.count()
     })
     finished(response, { writable: false }, (error) => (error ? reject(error) : resolve(chunks.join())))
   })

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream'
 import { OutboundTooLargeError } from '../../errors/errors.ts'
 import { ChunkQueue } from '../streams/chunk-queue.ts'
-import { readInTurns } from './response-turns.ts'
+import { ResponseTurns } from './response-turns.ts'
 
 /** Listens to a response. */
 interface ResponseListener {
@@ -36,7 +36,7 @@ export class ResponseReader {
   ) {
     this.#response = response
     this.#bufferBytes = bufferBytes
-    const count = readInTurns(response, () => {
+    const turns = new ResponseTurns(response, () => {
       if (this.#pieces.bytes < bufferBytes) response.resume()
     })
     response.on('data', (piece: Buffer) => {
@@ -48,7 +48,7 @@ export class ResponseReader {
       }
       this.#pieces.add(piece)
       if (this.#pieces.bytes >= bufferBytes) response.pause()
-      count()
+      turns.count()
       listener.news()
     })
     // It may have broken off already.
