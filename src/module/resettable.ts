@@ -148,6 +148,8 @@ function mutableNumber(value: number): Uint8Array {
 function countedExport(name: string, kind: ItemKind, index: number, counter: FigureCounter): Uint8Array {
   const { length } = Buffer.from(name)
   counter.count('exports', 1, 'the module')
-  counter.count('nameBytes', leb(length).length + length, 'exports')
+  const bytes = leb(length).length + length
+  counter.count('nameBytes', bytes, 'exports')
+  counter.found('exportNameBytes', bytes, 'the name of an export')
   return renderExport(name, kind, index)
 }

@@ -253,6 +253,7 @@ export class SectionReader {
     const start = reader.at
     const name = reader.name()
     this.#count('nameBytes', reader.at - start, 'exports')
+    this.#found('exportNameBytes', reader.at - start, 'the name of an export')
     const kind = ITEM_KINDS[reader.byte()]
     if (!kind) reader.fail('it exports something of an unknown kind')
     this.#exports.push({ name, kind, index: reader.u32() })

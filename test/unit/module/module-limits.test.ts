@@ -174,6 +174,25 @@ describe('a compile bomb', () => {
         ),
       ),
     ],
+    [
+      'a long name of an export',
+      moduleOf(
+        section(1, list([0x60, 0, 0])),
+        section(3, list(0)),
+        section(
+          7,
+          list(
+            bytesOf(
+              leb(5_000),
+              repeated(5_000, () => [0x61]),
+              0,
+              0,
+            ),
+          ),
+        ),
+        codeSection({ code: [] }),
+      ),
+    ],
   ]
 
   test.each(BOMBS)('%s is refused before it is compiled', async (_, bytes) => {
