@@ -67,6 +67,15 @@ export const StaticFolderError = failure({
   remedy: 'Name a folder that the server can read.',
 })
 
+export const ProcessSilentError = failure({
+  code: 'WASM_SERVE_PROCESS_SILENT',
+  status: 503,
+  message: 'Serving process %d is silent',
+  cause:
+    'A [serving process](../operate/processes.md) was stopped, or did not turn its event loop for five seconds, while it had a call of the admin API.',
+  remedy: 'Repeat the call: another process gets it. `/api/processes` says which process is silent.',
+})
+
 export const ProcessEndedError = failure({
   code: 'WASM_SERVE_PROCESS_ENDED',
   status: 503,

@@ -332,6 +332,23 @@ describe('a process that is silent', () => {
     await committing
   })
 
+  test('gives up a call of the admin API, and the next one goes to another process', async () => {
+    const { deployments, started, seconds } = await serving(2)
+    for (const [index, process] of started.entries())
+      process.call = () =>
+        index === 0
+          ? new Promise(() => undefined)
+          : Promise.resolve({ status: 200, headers: {}, body: Buffer.from('abc') })
+    started[0]?.freeze()
+    const call = () => deployments.current.app.inject({ method: 'POST', url: '/', payload: 'abc' })
+    const first = call()
+    await turns()
+    await seconds(6)
+    const { statusCode, body } = await first
+    expect([statusCode, body]).toEqual([503, expect.stringContaining('WASM_SERVE_PROCESS_SILENT')])
+    expect((await call()).statusCode).toBe(200)
+  })
+
   test('since its start is killed after 30 seconds, and another one is started', async () => {
     const { processes, started, behavior, seconds, states } = await serving(1)
     behavior.start = () => new Promise(() => undefined)

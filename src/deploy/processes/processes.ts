@@ -125,7 +125,10 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   readonly silence: Silence
   readonly #slots: readonly ProcessSupervisor[]
   readonly #all = new Set<ServingProcess>()
-  readonly app = openForwardingApp((request) => this.#anyServing().call(request))
+  readonly app = openForwardingApp((request) => {
+    const process = this.#anyServing()
+    return this.silence.answer(process, process.call(request))
+  })
   readonly #rollCall: RollCall
   readonly #services: PrimaryServices
   readonly #start: StartProcess

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
+import { ProcessSilentError } from '../../errors/errors.ts'
 import type { Clock } from './clock.ts'
 import type { ServingProcess } from './serving-process.ts'
 
@@ -47,7 +48,13 @@ export class Silence {
 
   /** Measures it until the process ends. */
   add(process: ServingProcess): void {
-    this.#pulses.set(process, { silentMs: 0, isSilent: false, isKilled: false, waits: [] })
+    this.#pulses.set(process, {
+      silentMs: 0,
+      isSilent: false,
+      isKilled: false,
+      waits: [],
+      answers: new Set(),
+    })
     void process.ended.then(() => this.#pulses.delete(process))
   }
 
@@ -83,6 +90,22 @@ export class Silence {
     return this.#wait(process, work, START_PATIENCE_MS)
   }
 
+  /** Waits for the answer of a guest, which may take its time, until its process becomes silent. @throws {@link ProcessSilentError} */
+  async answer<Result>(process: ServingProcess, work: Promise<Result>): Promise<Result> {
+    const pulse = this.#pulses.get(process)
+    if (!pulse) return work // it has ended
+    let giveUp: () => void = () => undefined
+    const silent = new Promise<never>((_, reject) => {
+      giveUp = () => reject(new ProcessSilentError(process.number))
+    })
+    pulse.answers.add(giveUp)
+    try {
+      return await Promise.race([work, silent])
+    } finally {
+      pulse.answers.delete(giveUp)
+    }
+  }
+
   #pass(ms: number): void {
     for (const [process, pulse] of this.#pulses) {
       pulse.silentMs += Math.min(ms, 2 * TICK_MS)
@@ -98,6 +121,7 @@ export class Silence {
       pulse.isSilent = true
       log.warn(fields, 'a serving process is silent')
       onChange(process, true)
+      for (const giveUp of pulse.answers) giveUp()
     }
     const limitMs = Math.min(process.beat ? maxMs : Number.POSITIVE_INFINITY, ...waits)
     if (silentMs < limitMs || isKilled) return
@@ -125,6 +149,8 @@ interface Pulse {
   isKilled: boolean
   /** The limits of those that wait for the process. */
   readonly waits: number[]
+  /** Give up the answers that are waited for. */
+  readonly answers: Set<() => void>
 }
 
 function names({ number, pid }: ServingProcess) {

@@ -340,6 +340,7 @@ test('what the package exports changes only on purpose', () => {
       "PreconditionFailedError",
       "PrimaryGoneError",
       "ProcessEndedError",
+      "ProcessSilentError",
       "ProcessStuckError",
       "ProcessesFailingError",
       "ProcessesNotSharedError",
