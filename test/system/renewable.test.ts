@@ -25,7 +25,7 @@ test('a module with writes in too many places can be renewed, but does not say w
   expect(makeResettable(module, false)?.untrackedFrom).toBe(0)
   const { resettable } = await loadPlugin(bytes, {
     isolation: 'fresh',
-    moduleLimits: { optimisingCost: 4_000_000_000 },
+    moduleLimits: { optimisingCost: 10_000_000_000, allOptimisingCost: 10_000_000_000 },
   })
   expect(resettable?.untrackedFrom).toBe(0)
 })
