@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, connect } from 'node:http2'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
@@ -110,6 +111,7 @@ export function openHttp2({ host, port }: Target): Sender {
     if (!session || session.closed || session.destroyed) {
       session = connect(`https://${host}:${port}`, { rejectUnauthorized: false })
       session.on('error', () => undefined)
+      watchConnection(session)
     }
     const used = session
     let own = used.socket?.localPort
@@ -144,6 +146,22 @@ export function openHttp2({ host, port }: Target): Sender {
     send: (path, body, headers) => inTime(send(path, body, headers)),
     close: () => session?.destroy(),
   }
+}
+
+/**
+ * Node.js 20's client may miss that its connection was reset, while it waits to send: it then neither reads nor writes, and
+ * its requests have no end.
+ */
+function watchConnection(session: ClientHttp2Session): void {
+  const look = () => {
+    const port = session.destroyed || session.connecting ? undefined : session.socket?.localPort
+    if (port === undefined) return
+    const local = `: 0100007F:${port.toString(16).toUpperCase().padStart(4, '0')} `
+    if (!readFileSync('/proc/net/tcp', 'utf8').includes(local))
+      session.destroy(new Error('the connection is gone'))
+  }
+  const timer = setInterval(look, 1_000)
+  session.once('close', () => clearInterval(timer))
 }
 
 const REFUSED_STREAM = 7
