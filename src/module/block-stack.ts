@@ -286,7 +286,7 @@ export class BlockStack {
         this.phis += phis
         this.phiSquares += phis * phis
         this.moveSquares += branches * phis * phis
-        this.joins += (branches + 1) * (changed + results)
+        this.joins += (branches + 1) * phis
         this.joinStart = this.#starts[top] ?? 0
         this.joinEnd = this.#reader.at
         this.joinsResults = results > 0

@@ -87,7 +87,7 @@ export const MODULE_LIMITS = {
   stackValues: { limit: 5_000, seen: 258, what: 'values on the stack at a time' },
   /** Equal to V8's limit. */
   branchTargets: { limit: 65_520, seen: 5_490, what: 'targets of one br_table' },
-  /** All locals and the stack at each start and end of a block, each branch and each call in a try. First call: 0.5 s; Node.js 24 optimises for 11 s. */
+  /** All locals and the stack at each start and end of a block, each branch and each call in a try. First call: 0.5 s. */
   functionWork: { limit: 20_000_000, seen: 14_820_345, what: 'values where branches begin and end' },
   /** All locals and the stack at each instruction. First call: 0.3 s. */
   walk: { limit: 800_000_000, seen: 215_758_603, what: 'values over all its instructions' },

@@ -40,7 +40,7 @@ export const OPTIMISING = {
   thrownSquares: 18,
   /** Node.js 24, for the square of the number of calls in a `try`. */
   throwSquares: 40,
-  /** Node.js 20, for the square of the number of branches to a loop. */
+  /** For the square of the number of branches to a loop. */
   backBranches: 80,
   /** Node.js 24, for the square of the number of branches to the end of a block. */
   endBranches: 90,

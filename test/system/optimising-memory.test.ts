@@ -15,6 +15,5 @@ test.each([
   ...random,
 ])('the compiler takes no more than 512 MiB for a function of %s', (_, shape) => {
   const { mebibytes } = optimise(largestOf(shape).bytes)
-  expect(mebibytes).toBeGreaterThan(0) // it was compiled
-  expect(mebibytes).toBeLessThan(512)
+  expect(mebibytes).toBeLessThan(512) // infinite if the process ends or takes a minute
 })
