@@ -41,6 +41,17 @@ const engines: Bench = {
   },
 }
 
+const interrupts: Bench = {
+  name: 'interrupts',
+  minutes: 1,
+  async run({ runs, quick }, progress) {
+    const { measureInterrupts, renderInterrupts } = await import('./interrupts.ts')
+    const rounds = runs ?? (quick ? 5 : 51)
+    const measured = await measureInterrupts(rounds, progress)
+    return { args: ` --runs ${rounds}`, markdown: renderInterrupts(measured), data: { measured } }
+  },
+}
+
 const merge: Bench = {
   name: 'merge',
   minutes: 1,
@@ -106,6 +117,7 @@ export const BENCHES: readonly Bench[] = [
   streams,
   startup,
   calls,
+  interrupts,
   merge,
   profile,
   soak,

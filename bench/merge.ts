@@ -1,8 +1,9 @@
 import { assembleGuest } from './guest.ts'
 import { FUNCTIONS, largeModule, numbered } from './many/modules.ts'
 import { renderNumber } from './origin.ts'
+import { measurePair } from './pairs.ts'
 import { judgeAtMost, renderRange, renderRatio, summarize, verdictOn } from './report.ts'
-import { CALLER, kernel, load, loadPlugin, SETTINGS } from './shipped.ts'
+import { kernel, load, loadPlugin, SETTINGS } from './shipped.ts'
 import { median } from './statistics.ts'
 
 /** Calls of one export with one input, with the kernel linked to the guest and merged into it. */
@@ -20,9 +21,6 @@ export interface MergeResults {
   readonly merging: readonly MergingTimes[]
 }
 
-const { giveBack } = (await load(
-  'platform/buffer-pool.js',
-)) as typeof import('../src/platform/buffer-pool.ts')
 const { readModule } = (await load('module/module.js')) as typeof import('../src/module/module.ts')
 const { capMemory } = (await load('module/memory-cap.js')) as typeof import('../src/module/memory-cap.ts')
 const { mergeKernel, planMerge } = (await load('module/merge.js')) as typeof import('../src/module/merge.ts')
@@ -55,52 +53,23 @@ export async function measureMerge(
   for (const [name, plugin, exportName, size, limit] of cases) {
     if (names && !names.includes(name)) continue
     const input = Uint8Array.from({ length: size }, (_, i) => 97 + (i % 26))
-    const linked = await openBoth(plugin)
-    try {
-      const [one] = await Promise.all(
-        linked.map((instance) => callMany(instance, exportName, input, WARM_UP_CALLS)),
-      )
-      const count = Math.ceil(ROUND_MICROS / (one?.micros ?? 1))
-      const all: { linked: number; merged: number }[] = []
-      for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
-        const [first, second] = linked.map((instance) => callMany(instance, exportName, input, count))
-        if (!first || !second || !Buffer.from(first.output).equals(second.output))
-          throw new Error(`${name}: the outputs differ`)
-        if (round >= 0) all.push({ linked: first.micros, merged: second.micros })
-      }
-      measured.push({ name, limit, rounds: all })
-      progress(`${name}: ${renderNumber(median(all.map((round) => round.merged / round.linked)), 2)}`)
-    } finally {
-      await Promise.all(linked.map((instance) => instance.close()))
-    }
+    const pair = await openBoth(plugin)
+    const all = await measurePair(pair, { exportName, input, rounds, warmUpRounds: 5, roundMicros: 50_000 })
+    measured.push({ name, limit, rounds: all.map(([linked, merged]) => ({ linked, merged })) })
+    progress(`${name}: ${renderNumber(median(all.map(([linked, merged]) => merged / linked)), 2)}`)
   }
   return measured
 }
 
 /** Linked and merged. */
-async function openBoth(source: string | Uint8Array): Promise<Instance[]> {
-  const plugins = [await loadPlugin(source, { runtime: 'sdk' }), await loadPlugin(source)]
-  const merge = plugins[1]?.merge
+async function openBoth(source: string | Uint8Array): Promise<[Instance, Instance]> {
+  const [linked, merged] = [
+    await loadPlugin(source, { runtime: 'sdk' }),
+    await loadPlugin(source, { interrupts: 'off' }),
+  ]
+  const { merge } = merged
   if (!merge?.isMerged) throw new Error(`the kernel cannot be merged here: ${merge?.reason}`)
-  return plugins.map((plugin) => kernel.open(plugin, SETTINGS))
-}
-
-const WARM_UP_CALLS = 20
-
-/** V8 optimizes a guest only after many calls. */
-const WARM_UP_ROUNDS = 5
-
-const ROUND_MICROS = 50_000
-
-function callMany(instance: Instance, exportName: string, input: Uint8Array, count: number) {
-  let output = new Uint8Array()
-  const before = process.cpuUsage()
-  for (let i = 0; i < count; i++) {
-    giveBack(output) // as a server does
-    output = instance.call(exportName, input, CALLER) as Uint8Array<ArrayBuffer>
-  }
-  const { user, system } = process.cpuUsage(before)
-  return { micros: (user + system) / count, output }
+  return [kernel.open(linked, SETTINGS), kernel.open(merged, SETTINGS)]
 }
 
 /** Times of merging the kernel into modules of 2 MiB with other bytes each, in ms. */

@@ -7,6 +7,7 @@ import type { GuestMeasurement } from './guest-memory/guest-memory.ts'
 import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-life.ts'
 import { renderGuests } from './guest-memory/report.ts'
 import { type HostileRow, renderHostile } from './hostile/hostile.ts'
+import type { InterruptsMeasurement } from './interrupts.ts'
 import type { ManyMeasurements } from './many/many.ts'
 import { renderMany } from './many/report.ts'
 import type { Measurement } from './measure.ts'
@@ -263,6 +264,10 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       )
     case 'calls':
       return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench, major))
+    case 'interrupts':
+      return (await import('./interrupts.ts')).renderInterrupts(
+        readResults<{ measured: InterruptsMeasurement[] }>(bench, major).measured,
+      )
     case 'merge':
       return (await import('./merge.ts')).renderMerge(readResults<MergeResults>(bench, major))
     case 'metering':

@@ -42,13 +42,13 @@ const TABLES = {
 export type TableName = keyof typeof TABLES
 
 /** The rows of some tables. */
-export type Figures = Readonly<Partial<Record<TableName, readonly Row[]>>>
+export type TableRows = Readonly<Partial<Record<TableName, readonly Row[]>>>
 
 /** An option that at most so many files name has no row. */
 const FILES_OF_AN_OPTION = 3
 
 /** The figures that the sources show. @param files - The text of each file, by its path below `src/`. */
-export function staticFigures(files: ReadonlyMap<string, string>): Figures {
+export function staticFigures(files: ReadonlyMap<string, string>): TableRows {
   const code = new Map([...files].map(([path, text]) => [path, withoutComments(text)]))
   const naming = (pattern: RegExp) => [...code].filter(([, text]) => pattern.test(text)).length
   const within = (folder: string) => [...files].filter(([path]) => path.startsWith(`${folder}/`))
@@ -97,7 +97,7 @@ export function writeGrowth(page: string): void {
 }
 
 /** Figures that are above those of the page, or so far below them that the page says nothing any more: a line each. */
-export function growth(page: string, figures: Figures): string[] {
+export function growth(page: string, figures: TableRows): string[] {
   return entriesOf(figures).flatMap(([table, rows]) => {
     const written = rowsOf(page, table)
     const { columns } = TABLES[table]
@@ -122,7 +122,7 @@ export function growth(page: string, figures: Figures): string[] {
  *
  * @throws Error if a row grows without a reason.
  */
-export function renderGrowth(page: string, figures: Figures, reason: string): string {
+export function renderGrowth(page: string, figures: TableRows, reason: string): string {
   const grown: string[] = []
   const tables = entriesOf(figures).map(([table, rows]) => {
     const written = rowsOf(page, table)
@@ -147,7 +147,7 @@ export function renderGrowth(page: string, figures: Figures, reason: string): st
   return withTables(page, Object.fromEntries(tables))
 }
 
-function entriesOf(figures: Figures): [TableName, readonly Row[]][] {
+function entriesOf(figures: TableRows): [TableName, readonly Row[]][] {
   const names = Object.keys(TABLES) as TableName[]
   return names.flatMap((name): [TableName, readonly Row[]][] => {
     const rows = figures[name]

@@ -9,13 +9,13 @@ import type { Host } from '../src/cli/command.ts'
 import type { RouteOptions } from '../src/index.ts'
 import type { RunningServer } from '../src/server/server.ts'
 import {
-  type Figures,
   growth,
   type Row,
   readGrowth,
   renderGrowth,
   rowsOf,
   staticFigures,
+  type TableRows,
   writeGrowth,
 } from './growth.ts'
 import { sources } from './rooms.ts'
@@ -216,7 +216,7 @@ export function renderJourneys(page: string, grown: string): string {
   })
 }
 
-async function measure(): Promise<Figures> {
+async function measure(): Promise<TableRows> {
   const session = new Session()
   session.connect()
   await session.post('Profiler.enable')

@@ -1,3 +1,4 @@
+import { compileWithDeadline, hasDeadline } from './extism/deadline.ts'
 import { openInlinePlugin } from './extism/inline-plugin.ts'
 import { type ManifestLike, readManifest } from './extism/manifest.ts'
 import type { Capabilities, ExtismPlugin, ExtismPluginOptions, GuestOptions } from './extism/plugin.ts'
@@ -51,14 +52,21 @@ export async function createPlugin(
   opts: ExtismPluginOptions = {},
 ): Promise<ExtismPlugin> {
   const { runInWorker = false, useWasi = false, fetch = globalThis.fetch } = opts
-  const { modules, options: ofManifest } = await readManifest(await manifest, fetch)
+  const { modules, options: ofManifest } = await readManifest(
+    await manifest,
+    fetch,
+    (bytes, { timeoutMs }) =>
+      !runInWorker && (opts.timeoutMs || timeoutMs) ? compileWithDeadline(bytes) : WebAssembly.compile(bytes),
+  )
+  const hasLimit = Boolean(opts.timeoutMs || ofManifest.timeoutMs)
+  const canEnd = runInWorker || (hasLimit && modules.every(hasDeadline))
   const options: GuestOptions = {
     allowedPaths: opts.allowedPaths || ofManifest.allowedPaths || {},
     allowedHosts: opts.allowedHosts || ofManifest.allowedHosts || [],
     config: opts.config || ofManifest.config || {},
     memory: opts.memory || ofManifest.memory || {},
-    // Only a thread can be stopped: without one, the limit of the manifest is ignored.
-    timeoutMs: opts.timeoutMs || (runInWorker && ofManifest.timeoutMs) || undefined,
+    // The limit of a manifest is ignored where the guest cannot be ended.
+    timeoutMs: opts.timeoutMs || (canEnd && ofManifest.timeoutMs) || undefined,
     useWasi,
     enableWasiOutput: opts.enableWasiOutput ?? (useWasi && CAPABILITIES.extismStdoutEnvVarSet),
     logger: opts.logger ?? console,
@@ -68,7 +76,7 @@ export async function createPlugin(
     allowHttpResponseHeaders: opts.allowHttpResponseHeaders === true,
     nodeWorkerArgs: opts.nodeWorkerArgs ?? {},
   }
-  checkPluginOptions(options, runInWorker)
+  checkPluginOptions(options, runInWorker, canEnd)
   return runInWorker ? openThreadPlugin(modules, options) : openInlinePlugin(modules, options)
 }
 
@@ -76,16 +84,17 @@ export async function createPlugin(
 function checkPluginOptions(
   { allowedHosts, allowedPaths, functions, timeoutMs }: GuestOptions,
   runInWorker: boolean,
+  canEnd: boolean,
 ): void {
   if (allowedHosts.length > 0 && !runInWorker && !suspending)
     throw new TypeError(
       '"allowedHosts" requires "runInWorker: true". HTTP functions are only available to plugins running in a worker.',
     )
-  if (timeoutMs !== undefined && !runInWorker)
+  if (timeoutMs !== undefined && !canEnd)
     throw new TypeError(
       '"timeout" requires "runInWorker: true". Call timeouts are only available to plugins running in a worker.',
     )
-  if (timeoutMs !== undefined && !CAPABILITIES.supportsTimeouts)
+  if (timeoutMs !== undefined && runInWorker && !CAPABILITIES.supportsTimeouts)
     throw new TypeError(
       '"timeout" is not supported: this platform cannot end a thread whose guest is in a loop',
     )

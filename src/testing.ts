@@ -10,7 +10,7 @@ import { loadRoutePlugin } from './route/open-route.ts'
  * Opens a plug-in for tests, without a port, in any test runner. It is started once, which reports start errors
  * immediately.
  *
- * A guest that does not return blocks the test. With `timeoutMs` it is terminated, and its call is answered with 504.
+ * A guest that does not return is ended after `timeoutMs`, and its call is answered with 504.
  *
  * @param source - As the `plugin` of a route: path, URL, bytes, manifest, or the result of {@link loadPlugin}.
  * @throws {@link OptionsError}, and errors of {@link loadPlugin} and of opening instances.
@@ -20,7 +20,7 @@ export async function testPlugin(
   { logLevel = 'error', ...options }: TestOptions = {},
 ): Promise<TestedPlugin> {
   checkWasmServeOptions({ routes: [{ ...options, plugin: source }] })
-  const defaults = { links: {}, isolation: 'reuse', runtime: 'kernel' } as const
+  const defaults = { links: {}, isolation: 'reuse', runtime: 'kernel', interrupts: 'on' } as const
   const plugin = await loadRoutePlugin({ ...defaults, ...options, load: 'eager', plugin: source }, 1)
   const guest = new GuestApps((exportName) => {
     return createServer({ logLevel, routes: [{ ...options, plugin, function: exportName }] })

@@ -1,6 +1,6 @@
 import { hello, type ScenarioSet, UNBUNDLED } from '../scenario.ts'
 
-/** What it is worth to run the calls of a turn together (`src/route/end-of-turn.ts`). */
+/** What it is worth to run the calls of a turn together (`src/route/request-batches.ts`). */
 export const batching: ScenarioSet = {
   name: 'batching',
   // As many, and twice and four times as many, as may wait.

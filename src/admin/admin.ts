@@ -2,16 +2,14 @@ import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Deployments } from '../deploy/deployments.ts'
 import { RecentLines } from '../observe/log/log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
-import type { ServedRoute } from '../options/served-route.ts'
 import { packageFile } from '../platform/packages.ts'
 import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
 import { addStreamedCalls } from './api/streamed-calls.ts'
-import type { AdminContext, AdminFeature, ServerView } from './feature.ts'
+import type { AdminContext, AdminFeature, ServerView, ShownServer } from './feature.ts'
 import { addHealth } from './health.ts'
 import { answerHeaders, type OperatorListener, openListener, parseOperatorAddress } from './listener.ts'
 import { addMetrics } from './metrics.ts'
@@ -96,16 +94,6 @@ export interface StartedAdmin {
   close(): Promise<void>
 }
 
-/** The running server. */
-interface ShownServer {
-  /** The URL for clients; undefined while the server does not listen. */
-  readonly url: string | undefined
-  /** The current routes. */
-  readonly routes: readonly ServedRoute[]
-  /** Applies changes. */
-  readonly deployments?: Deployments | undefined
-}
-
 /** Data that an admin listener shows besides the server's. */
 export interface AdminSources {
   readonly log: FastifyBaseLogger
@@ -128,24 +116,10 @@ export async function startAdmin(
   options: CheckedServerOptions,
   { log, meters, lines = new RecentLines(), secrets, processes, fleet }: AdminSources,
 ): Promise<StartedAdmin> {
-  let shown: ShownServer = { url: undefined, routes: [] }
-  let state: ServerView['state'] = 'starting'
-  const served: ServerView = {
-    get state() {
-      return state
-    },
-    get url() {
-      return shown.url
-    },
-    get routes() {
-      return shown.routes
-    },
-    get deployments() {
-      return shown.deployments
-    },
-    secrets,
-    processes,
-    fleet,
+  const served: { -readonly [Name in keyof ServerView]: ServerView[Name] } = {
+    state: 'starting',
+    server: { url: undefined, routes: [] },
+    ...{ secrets, processes, fleet },
   }
   const context = { served, meters, log, lines, options, processes, fleet }
   const { admin: address, probes: probesAddress, adminToken } = options
@@ -169,11 +143,11 @@ export async function startAdmin(
     madeToken,
     close,
     show(server) {
-      shown = server
-      state = 'serving'
+      served.server = server
+      served.state = 'serving'
     },
     showEnd() {
-      state = 'draining'
+      served.state = 'draining'
     },
   }
 }

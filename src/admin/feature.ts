@@ -34,20 +34,26 @@ export interface AdminContext extends ProbeContext {
   readonly fleet?: FleetNode | undefined
 }
 
+/** What answers clients. */
+export interface ShownServer {
+  /** The URL of the routes: `http://127.0.0.1:8080`, `unix:/run/plugins.sock`. undefined while it does not listen. */
+  readonly url: string | undefined
+  /** The current routes. */
+  readonly routes: readonly ServedRoute[]
+  /** Applies changes. */
+  readonly deployments?: Deployments | undefined
+}
+
 /** The running server. Read it on each request, because it changes. */
 export interface ServerView {
   /** `starting` until the public listener is open, `draining` from the beginning of a shutdown. */
   readonly state: 'starting' | 'serving' | 'draining'
-  /** The URL of the routes: `http://127.0.0.1:8080`, `unix:/run/plugins.sock`. undefined during the start. */
-  readonly url: string | undefined
-  /** The current routes; none during the start. */
-  readonly routes: readonly ServedRoute[]
+  /** During the start without a URL, routes and deployments. */
+  readonly server: ShownServer
   /** The serving processes; undefined if this process serves. */
   readonly processes?: Pick<Processes, 'list'> | undefined
   /** The node of a fleet; undefined if the server is not one. */
   readonly fleet?: Pick<FleetNode, 'status'> | undefined
-  /** Applies changes; undefined during the start. */
-  readonly deployments?: Deployments | undefined
   /** Masks secrets in answers. */
   readonly secrets?: Pick<Secrets, 'hideInJson'> | undefined
 }

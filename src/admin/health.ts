@@ -40,7 +40,7 @@ function fleetOf({ fleet }: ServerView): object | undefined {
 const MAX_REASONS = 100
 
 /** The reasons that the server should get no requests now, as text. Empty: it is ready. */
-export function unreadyReasons({ state, routes, processes }: ServerView): string[] {
+export function unreadyReasons({ state, server, processes }: ServerView): string[] {
   if (state === 'starting') return ['the routes are being loaded']
   if (state === 'draining') return ['the server is shutting down']
   const reasons = [watchdogTrouble() ?? [], descriptorTrouble() ?? []].flat()
@@ -51,7 +51,7 @@ export function unreadyReasons({ state, routes, processes }: ServerView): string
   for (const { number, trouble } of processes?.list ?? [])
     if (trouble !== undefined) reasons.push(`process ${number}: ${trouble}`)
   let more = 0
-  for (const route of routes) {
+  for (const route of server.routes) {
     const { trouble } = route
     if (trouble === undefined) continue
     if (reasons.length >= MAX_REASONS) more++

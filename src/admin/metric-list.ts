@@ -118,6 +118,12 @@ export const METRICS: readonly Metric[] = [
     'Guest log lines dropped because a call exceeded 100 lines or the plug-in exceeded logRate',
     ({ droppedLines }) => droppedLines,
   ),
+  ofEngines(
+    'counter',
+    'budget_checks_total',
+    'Checks for interrupts of guests with a budget: their work',
+    ({ checks }) => checks,
+  ),
   {
     type: 'counter',
     name: 'wasm_serve_outbound_requests_total',
@@ -188,7 +194,7 @@ export const METRICS: readonly Metric[] = [
     name: 'wasm_serve_configuration_behind',
     help: '1 if configuration, files or tags are not served as they were read last, because reloads fail, else 0',
     labels: [],
-    read: ({ served }) => [[{}, served.deployments?.behind ? 1 : 0]],
+    read: ({ served }) => [[{}, served.server.deployments?.behind ? 1 : 0]],
   },
   {
     type: 'gauge',
@@ -202,7 +208,7 @@ export const METRICS: readonly Metric[] = [
     name: 'wasm_serve_routes',
     help: 'Number of routes',
     labels: [],
-    read: ({ served }) => [[{}, served.routes.length]],
+    read: ({ served }) => [[{}, served.server.routes.length]],
   },
   ofFleet('revision', 'Revision of the fleet that the node serves', ({ revision }) => revision),
   ofFleet('newest_revision', 'Newest revision of the fleet that the node has seen', ({ newest }) => newest),
@@ -258,7 +264,7 @@ export const METRICS: readonly Metric[] = [
 /** The maximum number of plug-ins with a sample. */
 const MAX_ORIGINS = 1_000
 
-function originSamples({ deployments }: ServerView): Sample[] {
+function originSamples({ server: { deployments } }: ServerView): Sample[] {
   const found = new Map<string, Sample>()
   for (const { target } of deployments?.current.routes ?? []) {
     for (const version of [target.live, ...(target.next ? [target.next.version] : [])]) {

@@ -53,7 +53,7 @@ export const callCommand: Command = {
     try {
       // No spare thread: after the loss of this one, no further call runs.
       const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
-      // No watchdog: the user waits for the call and can interrupt it.
+      // No watchdog, and no deadline unless one is set: the user waits for the call and can interrupt it.
       opened = openRoute(chosen, 'call', 0, log)
       const { instances } = opened
       await instances.ready
@@ -62,11 +62,12 @@ export const callCommand: Command = {
       const times = values.loop ?? 1
       const all = performance.now()
       for (let number = 1; number <= times; number++) {
-        const begun = performance.now()
+        const [begun, before] = [performance.now(), instances.stats.checks]
         const output = chosen.streams
           ? await callStreaming(instances, chosen.exportName, input ? [input] : host.readChunks(), host, log)
           : await callOnce(instances, chosen.exportName, input ?? NO_BYTES, { log })
-        write(`call ${number}: ${since(begun)} ms\n`)
+        const checks = route.budget === undefined ? '' : `, ${instances.stats.checks - before} checks`
+        write(`call ${number}: ${since(begun)} ms${checks}\n`)
         host.writeBytes(output)
       }
       write(`${times} calls: ${since(all)} ms in total\n`)

@@ -71,9 +71,6 @@ export interface Deployments {
   /** Downloads a plug-in under the rules and limits of the configuration. */
   download(url: string, signal: AbortSignal): Promise<Source>
 
-  /** Reads the bytes of a module under the policies of the configuration. @param bundle - Its detached signature. */
-  readUpload(bytes: Uint8Array, bundle: Uint8Array | undefined, signal: AbortSignal): Promise<Source>
-
   /** The digest that the tag of a reference has now. @throws the errors of the registry. */
   resolveTag(reference: string, signal: AbortSignal): Promise<string>
 

@@ -14,13 +14,13 @@ import { defaultMethod } from '../options/served-route.ts'
 import { EventLoopYielder } from '../platform/event-loop.ts'
 import {
   type Edits,
-  editPlugins,
   type PluginVersions,
   routeId,
   trafficOf,
   type Version,
   versionOf,
   withoutPlugins,
+  withPlugins,
   withRoute,
   withVersion,
 } from './edits.ts'
@@ -104,7 +104,7 @@ export function desiredState(configuration: Configuration, edits: Edits, revisio
     else gone.push(name)
     changed.set(name, { ...plugin, over: undefined })
   }
-  const all = withoutPlugins(editPlugins(edits, changed), gone.slice(0, -KEPT_GONE))
+  const all = withoutPlugins(withPlugins(edits, changed), gone.slice(0, -KEPT_GONE))
   return { revision, configuration, edits: all, warnings }
 }
 
@@ -158,12 +158,15 @@ interface Overlay {
 export async function overlay({ configuration, edits }: DesiredState, refuse: Refuse): Promise<Overlay> {
   const pace = new EventLoopYielder()
   const warnings: string[] = []
-  const folders = firstVersions(configuration)
+  let inConfiguration: ReadonlyMap<string, Version> | undefined // most versions open no folder
   const versionsOf = (name: string, plugin: PluginVersions): Pick<RouteTarget, 'live' | 'next'> => {
     const [live, second] = trafficOf(plugin)
     const version = (digest: string) => {
       const found = versionOf(plugin, digest)
-      refuseFolders(name, found, folders.get(name), refuse)
+      if (found.settings?.allowedPaths.length) {
+        inConfiguration ??= firstVersions(configuration)
+        refuseFolders(name, found, inConfiguration.get(name), refuse)
+      }
       return found
     }
     const versions = { live: version(live?.digest ?? '') }

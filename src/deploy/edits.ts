@@ -165,11 +165,7 @@ export function versionOf({ versions }: PluginVersions, digest: string): Version
   return version
 }
 
-export function editPlugin(edits: Edits, name: string, plugin: PluginVersions): Edits {
-  return editPlugins(edits, [[name, plugin]])
-}
-
-export function editPlugins(
+export function withPlugins(
   edits: Edits,
   changed: Iterable<readonly [name: string, plugin: PluginVersions]>,
 ): Edits {

@@ -68,14 +68,15 @@ interface CurrentChange {
 
 class LiveDeployments implements Deployments {
   readonly log = new ChangeLog()
+  readonly meters: Meters | undefined
+  current: Deployment
+  files: FileSnapshot
+  tags: ReadonlyMap<string, string>
+  behind: FailedReload | undefined
   readonly #source: ConfigurationSource
   readonly #context: DeploymentContext
   readonly #replica: OwnReplica
   readonly #store: EditStore | undefined
-  #current: Deployment
-  #files: FileSnapshot
-  #tags: ReadonlyMap<string, string>
-  #behind: FailedReload | undefined
   readonly #changes = new Mutex()
   readonly #closed = new AbortController()
 
@@ -86,42 +87,23 @@ class LiveDeployments implements Deployments {
     context: DeploymentContext,
   ) {
     this.#source = source
-    this.#current = first
-    this.#files = files
-    this.#tags = tags
+    this.current = first
+    this.files = files
+    this.tags = tags
     this.#replica = replica
     this.#store = store
     this.#context = context
+    this.meters = context.meters
     setMaxListeners(0, this.#closed.signal)
   }
 
-  get current(): Deployment {
-    return this.#current
-  }
-
   get tag(): string {
-    return this.#context.shared?.tag ?? `${BOOT}-${this.#current.revision}`
+    return this.#context.shared?.tag ?? `${BOOT}-${this.current.revision}`
   }
 
   get revision(): number {
-    const { revision } = this.#current
+    const { revision } = this.current
     return this.#context.shared?.revisionOf(revision) ?? revision
-  }
-
-  get files(): FileSnapshot {
-    return this.#files
-  }
-
-  get tags(): ReadonlyMap<string, string> {
-    return this.#tags
-  }
-
-  get behind(): FailedReload | undefined {
-    return this.#behind
-  }
-
-  get meters(): Meters | undefined {
-    return this.#context.meters
   }
 
   get applied(): Deployments['applied'] {
@@ -142,17 +124,14 @@ class LiveDeployments implements Deployments {
     const signal = AbortSignal.any([this.#closed.signal, ...(asked ? [asked] : [])])
     setMaxListeners(0, signal) // each plug-in and each trial instance listens to it
     const end = await this.#changes.enter(signal)
-    const files = this.#files
-    let isOver = false
+    const files = this.files
     const leave = (failure?: unknown) => {
-      if (isOver) return
-      isOver = true
-      if (this.#files !== files) {
+      if (this.files !== files) {
         const isLive = failure === undefined
-        if (isLive) this.#behind = undefined
-        else if (!signal.aborted) this.#behind = this.#behindFor(failure, reason, options)
+        if (isLive) this.behind = undefined
+        else if (!signal.aborted) this.behind = this.#behindFor(failure, reason, options)
         // The watcher has to try what has changed in the files.
-        if (!isLive && (signal.aborted || options.digests)) this.#files = files
+        if (!isLive && (signal.aborted || options.digests)) this.files = files
       }
       end()
     }
@@ -181,8 +160,8 @@ class LiveDeployments implements Deployments {
     options: ChangeOptions = {},
   ): Promise<Attempt> {
     const { shared } = this.#context
-    const make: Deployments['attempt'] = (...change) => this.#attempt(...change)
-    return shared ? shared.change(desired, reason, options, make) : make(desired, reason, options)
+    if (!shared) return this.#attempt(desired, reason, options)
+    return shared.change(desired, reason, options, (...change) => this.#attempt(...change))
   }
 
   async #attempt(
@@ -205,9 +184,9 @@ class LiveDeployments implements Deployments {
   }
 
   report({ record, error }: Attempt): void {
-    const { log, meters } = this.#context
+    const { log } = this.#context
     this.log.add(record)
-    meters?.reloads.count(record.ok ? 'ok' : 'refused')
+    this.meters?.reloads.count(record.ok ? 'ok' : 'refused')
     const { reason, revision, routes, kept, ms, warnings } = record
     if (record.ok) log.info({ reason, revision, routes, kept, ms }, 'changed')
     else if (error instanceof InternalError) log.error({ reason, err: error.cause }, 'not changed')
@@ -220,21 +199,16 @@ class LiveDeployments implements Deployments {
    * the configuration names; else they could be sent anywhere on request.
    */
   async download(url: string, signal: AbortSignal): Promise<Source> {
-    const { options, desired } = this.#current
-    const all = this.#source.sourceOptions(options)
+    const { options, sources, desired } = this.current
     const own = desired.configuration.routes.map(({ configured }) => originOf(sourceOf(configured)))
-    const maxBytes = Math.min(all.maxBytes ?? options.uploadLimit, options.uploadLimit)
-    const authorization = own.includes(originOf(url)) ? all.authorization : undefined
-    return readSource(url, { ...all, authorization, maxBytes, signal })
-  }
-
-  async readUpload(bytes: Uint8Array, bundle: Uint8Array | undefined, signal: AbortSignal): Promise<Source> {
-    return readSource(bytes, { ...this.#source.sourceOptions(this.#current.options), bundle, signal })
+    const maxBytes = Math.min(sources.maxBytes ?? options.uploadLimit, options.uploadLimit)
+    const authorization = own.includes(originOf(url)) ? sources.authorization : undefined
+    return readSource(url, { ...sources, authorization, maxBytes, signal })
   }
 
   async resolveTag(reference: string, signal: AbortSignal): Promise<string> {
     const { resolveSource } = await import('../plugin/oci/pull.ts') // loaded on demand
-    const { pulling, timeoutMs } = this.#source.sourceOptions(this.#current.options)
+    const { pulling, timeoutMs } = this.current.sources
     return resolveSource(reference, { ...pulling, timeoutMs, signal })
   }
 
@@ -257,7 +231,7 @@ class LiveDeployments implements Deployments {
   ): Promise<Prepared> {
     const { signal, modules, isEdit, store = this.#store } = options
     const { log } = this.#context
-    const now = this.#current
+    const now = this.current
     let reread: Reread | undefined
     const read = () =>
       this.#reread(options, (found) => {
@@ -294,7 +268,7 @@ class LiveDeployments implements Deployments {
     }
     const onAbort = () =>
       void abort().catch((error) => log.error(errorFields(error), 'a prepared deployment failed to close'))
-    if (signal.aborted) await abort()
+    if (signal.aborted) await this.#replica.abort(revision)
     signal.throwIfAborted()
     signal.addEventListener('abort', onAbort)
     return {
@@ -311,7 +285,7 @@ class LiveDeployments implements Deployments {
           await giveUp(error)
           throw error
         }
-        this.#tags = reread?.tags ?? this.#tags
+        this.tags = reread?.tags ?? this.tags
         const deployment = this.#goLive(prepared, notes, change)
         change.leave()
         return deployment
@@ -325,7 +299,7 @@ class LiveDeployments implements Deployments {
     found: (reread: Reread) => void,
   ): Promise<DesiredState> {
     return readSettled(async (files) => {
-      this.#files = files
+      this.files = files
       const plugins = new PluginTable()
       plugins.compiles = this.#replica.compiles
       const tags = new Map<string, string>()
@@ -338,7 +312,7 @@ class LiveDeployments implements Deployments {
       }
       const configuration = await this.#source.read(reading, (error) => failures.push(error))
       if (!configuration || failures.length > 0) throw combineErrors(failures)
-      const { revision, edits } = this.#current.desired
+      const { revision, edits } = this.current.desired
       return this.#store
         ? desiredState(configuration, edits, revision)
         : { revision, configuration, edits, warnings: [] }
@@ -347,7 +321,7 @@ class LiveDeployments implements Deployments {
 
   #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): FailedReload {
     const { code, message } = toCodedError(failure)
-    const since = this.#behind?.since ?? new Date().toISOString()
+    const since = this.behind?.since ?? new Date().toISOString()
     return { since, reason, code, message, isOfTags: digests !== undefined }
   }
 
@@ -356,16 +330,26 @@ class LiveDeployments implements Deployments {
     warnings: readonly string[],
     { reason, begun }: CurrentChange,
   ): Deployment {
-    const { options, routes, edits } = resolved
-    const revision = this.#current.revision + 1
+    const { options, routes, sources, edits } = resolved
+    const revision = this.current.revision + 1
     const desired = { ...resolved.desired, revision }
     const { app } = this.#replica
-    const live = { options, routes, edits, warnings: resolved.warnings, desired, app, served, revision }
-    this.#current = live
+    const live = {
+      options,
+      routes,
+      sources,
+      edits,
+      warnings: resolved.warnings,
+      desired,
+      app,
+      served,
+      revision,
+    }
+    this.current = live
     const record = { ...this.#record(reason, begun), kept, warnings }
-    this.#current = { ...live, record }
+    this.current = { ...live, record }
     this.report({ record })
-    return this.#current
+    return this.current
   }
 
   #record(reason: string, begun: number): ChangeRecord {
@@ -375,7 +359,7 @@ class LiveDeployments implements Deployments {
       ok: true,
       revision: this.revision,
       ms: Math.round(performance.now() - begun),
-      routes: this.#current.served.length,
+      routes: this.current.served.length,
       kept: 0,
       warnings: [],
     }

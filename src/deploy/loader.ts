@@ -207,6 +207,9 @@ export function sourceOptions(
   let opened: Promise<Trust> | undefined
   const openPolicies = () => {
     opened ??= import('../plugin/trust/trust.ts').then(({ openTrust }) => openTrust(trust)) // loaded on demand
+    opened.catch(() => {
+      opened = undefined // a file may be readable later
+    })
     return opened
   }
   return {

@@ -13,7 +13,6 @@ import { explainLimit } from '../platform/system-errors.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp, type KeptStreams } from '../server/app.ts'
-import type { JwtKeyCache } from '../server/edge/jwt.ts'
 import type { RunningServer } from '../server/server.ts'
 import {
   countsOf,
@@ -22,7 +21,7 @@ import {
   type ResolvedRoutes,
   type ServedState,
 } from './replica.ts'
-import { keepWhatStays, pagesOf, type Resolved } from './resolve.ts'
+import { keepWhatStays, type Resolved } from './resolve.ts'
 import { type FirstPlan, Resolver, type StateChange } from './resolver.ts'
 
 /** How a replica of this process opens its routes. */
@@ -56,10 +55,9 @@ const PREPARED_END_MS = 500
 /** Serves the first state. @throws the reason that it cannot be served. */
 export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Promise<LocalReplica> {
   const { options } = keepWhatStays(first.options, parts.start ?? first.options)
-  raiseMemoryCeiling(pagesOf(first))
   const apps = openApps(options, parts)
   try {
-    const { app, routes } = await apps.open(options)
+    const { app, routes } = await apps.open({ ...first, options })
     return new PooledReplica(new Resolver(first, parts.log, parts.start), apps, parts, { app, routes })
   } catch (error) {
     await apps.close()
@@ -69,23 +67,22 @@ export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Pro
 
 /** Apps that share the instances of routes that stay the same. */
 interface Apps {
-  open(options: Resolved['options'], signal?: AbortSignal): ReturnType<typeof createApp>
+  open(resolved: Pick<Resolved, 'options' | 'routes'>, signal?: AbortSignal): ReturnType<typeof createApp>
   /** Only after all apps have closed. */
   close(): Promise<void>
 }
 
 function openApps(
   first: Resolved['options'],
-  { log, meters, adapt, counter = new RateCounts(), ...parts }: LocalParts,
+  { log, meters, adapt, storeMayBeAway, counter = new RateCounts(), streams = {} }: LocalParts,
 ): Apps {
-  const pool = new RoutePool({ ...first, meters, storeMayBeAway: parts.storeMayBeAway }, log)
-  const keptKeys: JwtKeyCache = {} // keys of token issuers
-  const { streams = {} } = parts
+  const pool = new RoutePool({ ...first, meters, storeMayBeAway }, log)
+  const shared = { pool, keys: {}, counter, streams }
   return {
-    open(options, signal) {
+    open({ options, routes: resolved }, signal) {
+      for (const { memoryPages } of resolved) raiseMemoryCeiling(memoryPages)
       const routes = adapt ? options.routes.map(adapt) : options.routes
-      const all = { ...options, routes, meters, signal }
-      return createApp(all, log, pool, keptKeys, counter, streams)
+      return createApp({ ...options, routes, meters, signal }, log, shared)
     },
     close: () => pool.close(),
   }
@@ -107,31 +104,30 @@ interface PendingState {
 
 class PooledReplica implements LocalReplica {
   readonly compiles = true
+  app: FastifyInstance
+  routes: readonly ServedRoute[]
   readonly #resolver: Resolver
   readonly #apps: Apps
   readonly #log: FastifyBaseLogger
   readonly #closed = new AbortController()
   #revision: number
-  #live: OpenedState
   #pending: PendingState | undefined
   #server: Pick<RunningServer, 'replace'> | undefined
   #memoryBytes = 0
 
-  constructor(resolver: Resolver, apps: Apps, { log, revision = 1 }: LocalParts, live: OpenedState) {
+  constructor(
+    resolver: Resolver,
+    apps: Apps,
+    { log, revision = 1 }: LocalParts,
+    { app, routes }: OpenedState,
+  ) {
+    this.app = app
+    this.routes = routes
     this.#resolver = resolver
     this.#apps = apps
     this.#log = log
     this.#revision = revision
-    this.#live = live
     setMaxListeners(0, this.#closed.signal)
-  }
-
-  get app(): FastifyInstance {
-    return this.#live.app
-  }
-
-  get routes(): readonly ServedRoute[] {
-    return this.#live.routes
   }
 
   follow(server: Pick<RunningServer, 'replace'>): void {
@@ -167,7 +163,8 @@ class PooledReplica implements LocalReplica {
     const { app, routes, resolved } = opened
     this.#pending = undefined
     this.#revision = revision
-    this.#live = { app, routes }
+    this.app = app
+    this.routes = routes
     this.#resolver.adopt(resolved)
     // Requests in flight may take long: do not wait for the old app to close.
     this.#server
@@ -184,7 +181,7 @@ class PooledReplica implements LocalReplica {
       revision: this.#revision,
       prepared: this.#pending?.opened && this.#pending.revision,
       memoryBytes: this.#readMemory(),
-      ...countsOf(this.#live.routes),
+      ...countsOf(this.routes),
     }
   }
 
@@ -206,8 +203,8 @@ class PooledReplica implements LocalReplica {
     signal.throwIfAborted()
     const resolved = await this.#resolver.resolve(state, signal)
     await nextTurn()
-    raiseMemoryCeiling(pagesOf(resolved))
-    const opened = await this.#apps.open({ ...resolved.current, trial: true }, signal)
+    const options = { ...resolved.current, trial: true }
+    const opened = await this.#apps.open({ ...resolved, options }, signal)
     if (signal.aborted) await opened.app.close()
     signal.throwIfAborted()
     return { ...opened, resolved }

@@ -31,7 +31,7 @@ interface Planning {
   /** Adds the existing edits and the way to resolve them. */
   desire(configuration: Configuration): Promise<{
     readonly desired: DesiredState
-    readonly resolving: Omit<Resolving, 'failed'>
+    readonly resolving: Omit<Resolving, 'source' | 'failed'>
   }>
 }
 
@@ -56,7 +56,7 @@ export async function planServer(
   if (!configuration || (hasFailed && configuration.routes.length === 0)) return undefined
   try {
     const { desired, resolving } = await desire(configuration)
-    const resolved = await resolve(desired, { ...resolving, failed: report })
+    const resolved = await resolve(desired, { ...resolving, source, failed: report })
     if (hasFailed && resolved.routes.length === 0) return undefined
     return { ...resolved, desired, file: configuration.file, node: optionsOfNode(desired, resolved) }
   } catch (error) {
@@ -73,7 +73,7 @@ function withoutEdits(): Planning {
     reading: { plugins },
     desire: async (configuration) => ({
       desired: { revision: 1, configuration, edits: NO_EDITS, warnings: [] },
-      resolving: { plugins, module, refuse: refuseEdit, sources: {} },
+      resolving: { plugins, module, refuse: refuseEdit },
     }),
   }
 }

@@ -1,5 +1,3 @@
-import type { CheckedLoadOptions } from '../options/options.ts'
-import type { SourceOptions } from '../plugin/source/source.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Configuration } from './desired-state.ts'
 import type { Edits } from './edits.ts'
@@ -11,11 +9,11 @@ import type { EditStore } from './state-folder.ts'
 
 /**
  * @param read - Returns the configuration, also for a reload.
- * @param sourceOptions - See `ConfigurationSource`. Default: who has read it has verified the plug-ins.
+ * @param sourceOptions - Default: who has read it has verified the plug-ins.
  */
 export function receivedConfiguration(
   read: () => Configuration,
-  sourceOptions: (load: CheckedLoadOptions) => SourceOptions = () => ({}),
+  sourceOptions: ConfigurationSource['sourceOptions'] = () => ({}),
 ): ConfigurationSource {
   return {
     listsProblems: false,

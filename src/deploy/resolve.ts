@@ -30,6 +30,7 @@ import { type NamedRoute, nameConflicts } from '../route/name-conflicts.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
 import { routeFunction } from '../route/route-function.ts'
 import { isSamePlugin } from '../route/route-pool.ts'
+import type { ConfigurationSource } from './configuration.ts'
 import {
   ADMIN,
   type DesiredState,
@@ -46,6 +47,8 @@ export interface Resolved {
   readonly options: CheckedServerOptions & CheckedLoadOptions & { readonly routes: VersionedRoute[] }
   /** The routes in the order of the options. */
   readonly routes: readonly ResolvedTarget[]
+  /** How remote sources are read, and stored modules verified: the same for all changes of a configuration. */
+  readonly sources: SourceOptions
   /** The edits in effect. */
   readonly edits: Edits
   /** Skipped items, as text. */
@@ -61,6 +64,8 @@ interface ResolvedTarget {
    * outlives a change of other routes, such as connections, is kept for this object.
    */
   readonly options: VersionedRoute
+  /** Pages of its largest memory. */
+  readonly memoryPages: number
 }
 
 /** The context for resolving a desired state. */
@@ -73,8 +78,8 @@ export interface Resolving extends LoadContext {
   readonly live?: readonly ResolvedTarget[]
   /** The bytes of a stored module. */
   module(digest: string): Promise<Uint8Array>
-  /** How sources are read: stored modules are verified by its policies. */
-  readonly sources: SourceOptions
+  /** The source of the configuration. */
+  readonly source: Pick<ConfigurationSource, 'sourceOptions'>
   /** @see {@link overlay} */
   readonly refuse: Refuse
   /** Called with each problem of a route; the others are still checked. */
@@ -94,6 +99,8 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const { before, live = [], refuse, failed } = resolving
   const { targets, edits, warnings } = await overlay(desired, refuse)
   const load = before?.options ?? loadOptionsOf(configuration)
+  const sources = before?.sources ?? resolving.source.sourceOptions(load)
+  const loading: Loading = { ...resolving, load, sources }
   const pace = new EventLoopYielder()
   const same = new Map(before?.routes.map((route) => [route.target.configured, route]))
   await pace.step()
@@ -108,7 +115,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const loaded = await mapWithYields(fresh, async (target, index) => {
     const options = checked[index]
     if (!options) throw new Error('a route was not validated')
-    const versions = loadVersions(target, options, load, resolving).catch((error) => {
+    const versions = loadVersions(target, options, loading).catch((error) => {
       // What was only read with the configuration may be refused when it is compiled.
       throw before ? error : withLocation(error, target.configured, 'plugin')
     })
@@ -121,7 +128,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     if (target.checked || canServe(target.configured, options, plugin, failed)) {
       const origins = target.checked ? undefined : target.configured
       const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
-      const made = { target, plugin, options: route }
+      const made = { target, plugin, options: route, memoryPages: largestMemory(route, plugin) }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
       done.set(target, same ? { ...same, target } : made)
     }
@@ -129,18 +136,18 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   }
   const routes = targets.flatMap((target, index) => kept[index] ?? done.get(target) ?? [])
   await pace.step()
-  if (before) await tryUnused(edits, before, routes, load, resolving)
+  if (before) await tryUnused(edits, before, routes, loading)
   await pace.step()
   if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
   await pace.step()
   for (const conflict of nameConflicts(routes.map(namedRoute))) failed(conflict)
   await pace.step()
-  if (server.processes) {
+  if (server.processes && done.size > 0) {
     const { refuseUnshared } = await import('./processes/refuse-unshared.ts') // loaded on demand
-    refuseUnshared(server, routes, failed)
+    refuseUnshared(server, [...done.values()], failed)
   }
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
-  return { options, routes, edits, warnings }
+  return { options, routes, sources, edits, warnings }
 }
 
 /** The options of a configuration for loading plug-ins. @throws `OptionsError` */
@@ -194,17 +201,20 @@ function checkRoutes(
   return { checked, server: known ?? found }
 }
 
-type LoadLimits = Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
+/** How missing plug-ins are loaded. */
+interface Loading extends Omit<Resolving, 'source'> {
+  readonly load: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
+  readonly sources: SourceOptions
+}
 
 async function loadVersions(
   { name, live, next }: RouteTarget,
   options: CheckedRouteOptions,
-  limits: LoadLimits,
-  resolving: Resolving,
+  loading: Loading,
 ): Promise<{ plugin: Plugin; next?: VersionedRoute['next'] }> {
-  const plugin = await loadVersion(name, live, options, limits, resolving)
+  const plugin = await loadVersion(name, live, options, loading)
   if (!next) return { plugin }
-  const second = await loadVersion(name, next.version, options, limits, resolving)
+  const second = await loadVersion(name, next.version, options, loading)
   return { plugin, next: { plugin: second, percent: next.percent } }
 }
 
@@ -212,8 +222,7 @@ async function loadVersion(
   name: string,
   version: Version,
   route: LoadedBy,
-  limits: LoadLimits,
-  { plugins, module, sources, isServing, signal, log }: Resolving,
+  { plugins, load, sources, module, isServing, signal, log }: Loading,
 ): Promise<Plugin> {
   const known = plugins.get(name, version, route)
   if (known) return known
@@ -228,7 +237,7 @@ async function loadVersion(
   })
   const source = { name, file, modules: await Promise.all(read), settings, warnings: [] }
   const how = {
-    ...loadOptions({ ...route, links: {} }, plugins, limits, {}),
+    ...loadOptions({ ...route, links: {} }, plugins, load, {}),
     isServing,
     signal,
     log,
@@ -243,8 +252,7 @@ async function tryUnused(
   { plugins }: Edits,
   before: { readonly desired: DesiredState },
   routes: readonly ResolvedTarget[],
-  limits: LoadLimits,
-  resolving: Resolving,
+  loading: Loading,
 ): Promise<void> {
   const pace = new EventLoopYielder()
   for (const [name, { versions }] of plugins) {
@@ -255,7 +263,7 @@ async function tryUnused(
       routes.some(({ target }) => target.live.digest === digest || target.next?.version.digest === digest)
     for (const version of versions) {
       if (known?.some(({ digest }) => digest === version.digest) || isUsed(version)) continue
-      await loadVersion(name, version, ANY_ROUTE, limits, resolving)
+      await loadVersion(name, version, ANY_ROUTE, loading)
     }
   }
 }
@@ -294,13 +302,14 @@ function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unkn
 
 /** A route of the admin API names its plug-in, not a source. */
 function namedRoute({ target: { configured, from, checked }, options, plugin }: ResolvedTarget): NamedRoute {
-  const origin = originAt(configured, ['plugin'])
-  const isInFile = origin.kind === 'file'
   return {
     plugin,
     options,
     source: checked?.plugin ?? (from === ADMIN.name ? plugin : sourceOf(configured)),
-    place: isInFile ? renderOrigin(origin) : `route ${options.url} (${from})`,
+    place() {
+      const origin = originAt(configured, ['plugin'])
+      return origin.kind === 'file' ? renderOrigin(origin) : `route ${options.url} (${from})`
+    },
   }
 }
 
@@ -309,11 +318,6 @@ export function optionsOfNode({ configuration }: DesiredState, { routes }: Resol
   const server = configuration.problem ? NO_OPTIONS : configuration.server
   const nodes = routes.map(({ target }) => target.configured)
   return mergeMaps(withRoutes(server, nodes), configuration.load)
-}
-
-/** Pages of the largest memory of any route. */
-export function pagesOf({ routes }: Pick<Resolved, 'routes'>): number {
-  return Math.max(0, ...routes.map(({ options, plugin }) => largestMemory(options, plugin)))
 }
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */

@@ -1,13 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { CheckedLoadOptions } from '../options/options.ts'
 import { EventLoopYielder } from '../platform/event-loop.ts'
 import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
-import type { SourceOptions } from '../plugin/source/source.ts'
+import type { ConfigurationSource } from './configuration.ts'
 import { type Configuration, type DesiredState, refuseEdit, refuseState } from './desired-state.ts'
 import { type Edits, mainModuleOf, type Version } from './edits.ts'
 import { PluginTable } from './loader.ts'
 import { combineErrors, type Plan } from './plan.ts'
-import { keepWhatStays, loadOptionsOf, type Resolved, resolve } from './resolve.ts'
+import { keepWhatStays, type Resolved, resolve } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** The first state, read and resolved. */
@@ -15,8 +14,7 @@ export interface FirstPlan extends Plan {
   readonly plugins: PluginTable
   /** Storage of edits; undefined if there is none. */
   readonly store: EditStore | undefined
-  /** How remote sources are read. */
-  sourceOptions(load: CheckedLoadOptions): SourceOptions
+  readonly source: ConfigurationSource
 }
 
 /** A state to resolve. */
@@ -38,29 +36,29 @@ export interface ResolvedState extends Resolved {
   /** Names the options that wait for the next start, as text. */
   readonly waiting: readonly string[]
   readonly plugins: PluginTable
-  /** The bytes of a module of its plug-ins, by digest. */
-  module(digest: string): Promise<Uint8Array>
 }
 
 /** Resolves states one after another. What stays the same is neither validated nor loaded again. */
 export class Resolver {
-  readonly #source: Pick<FirstPlan, 'sourceOptions'>
+  readonly #source: ConfigurationSource
   readonly #store: EditStore | undefined
   readonly #log: FastifyBaseLogger
   /** Options of the start, for settings that cannot change. */
   readonly #start: Resolved['options']
   #now: Resolved & { readonly desired: DesiredState }
   #plugins: PluginTable
+  /** The origins and signers of the live state, as text. */
+  #origins = new Set<string>()
 
   /** @param first - It is live. @param start - Options of the start. Default: those of the first state. */
   constructor(first: FirstPlan, log: FastifyBaseLogger, start = first.options) {
-    this.#source = first
+    this.#source = first.source
     this.#store = first.store
     this.#log = log
     this.#start = start
     this.#now = first
     this.#plugins = first.plugins
-    logOrigins(first.routes, [], log)
+    this.#logOrigins(first.routes)
   }
 
   /** @throws the problems of the state, together; the reason of the signal. */
@@ -76,14 +74,14 @@ export class Resolver {
     const resolved = await resolve(state, {
       ...{ isServing: true, signal, log: this.#log, plugins, live: now.routes },
       ...resolvedBy(this.#store, isEdit),
-      sources: this.#source.sourceOptions(isReread ? loadOptionsOf(configuration) : now.options),
+      source: this.#source,
       before: isReread ? undefined : now,
       failed: (error) => failures.push(error),
     })
     if (failures.length > 0) throw combineErrors(failures)
     const { options: current, warnings: waiting } = keepWhatStays(resolved.options, this.#start)
     const desired = { ...state, edits: resolved.edits }
-    return { ...resolved, desired, current, waiting, plugins, module: moduleOf(plugins, this.#store) }
+    return { ...resolved, desired, current, waiting, plugins }
   }
 
   /** Makes a state the live one. */
@@ -93,49 +91,49 @@ export class Resolver {
     this.#plugins = state.plugins.settled()
     const { logLevel } = state.options
     if (logLevel !== before.options.logLevel) this.#log.level = logLevel // a program's own logger may have another level
-    logOrigins(state.routes, before.routes, this.#log)
+    this.#logOrigins(state.routes)
     void this.#forgetUnused(state)
   }
 
-  /** Forgets plug-ins that the state does not use. Once another state is live, its plug-ins count. */
+  /** Forgets plug-ins that neither routes use nor the configuration has. Once another state is live, its plug-ins count. */
   async #forgetUnused(live: ResolvedState): Promise<void> {
-    const used = await usedBy(live)
+    const pace = new EventLoopYielder()
+    const used = new Set<string>()
+    for (const { target } of live.routes) {
+      used.add(target.live.digest)
+      if (target.next) used.add(target.next.version.digest)
+      await pace.step()
+    }
+    for (const { version } of live.desired.configuration.routes) {
+      used.add(version.digest)
+      await pace.step()
+    }
     await this.#plugins.removeUnless((digest) => used.has(digest) || this.#now !== live)
   }
-}
 
-/**
- * Logs the origin and signer of each version whose origin or signer is new. A reload reads all versions again; those that are as
- * before are not logged.
- *
- * @param before - The routes until now.
- */
-function logOrigins(routes: Resolved['routes'], before: Resolved['routes'], log: FastifyBaseLogger): void {
-  const known = new Set(originsOf(before).map((origin) => JSON.stringify(origin)))
-  for (const origin of originsOf(routes)) {
-    const key = JSON.stringify(origin)
-    if (known.has(key)) continue
-    known.add(key)
-    log.info(origin, 'the origin of a plug-in')
+  /** Logs origins and signers that the state before did not have: a reload reads all versions again. */
+  #logOrigins(routes: Resolved['routes']): void {
+    const before = this.#origins
+    this.#origins = new Set()
+    for (const { target } of routes) {
+      this.#logOrigin(target.name, target.live, before)
+      if (target.next) this.#logOrigin(target.name, target.next.version, before)
+    }
   }
-}
 
-/** Origins of versions from a registry or with a signature. Allocates nothing for the others, which are most of thousands. */
-function originsOf(routes: Resolved['routes']): object[] {
-  const origins: object[] = []
-  const add = (plugin: string, version: Version) => {
+  /** Most versions are neither from a registry nor signed. */
+  #logOrigin(plugin: string, version: Version, before: ReadonlySet<string>): void {
     const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
     if (origin === undefined && signer === undefined) return
-    origins.push({
+    const fields = {
       ...{ plugin, digest, origin, signer },
       attestations: attestations?.length ? attestations : undefined,
-    })
+    }
+    const key = JSON.stringify(fields)
+    if (this.#origins.has(key)) return
+    this.#origins.add(key)
+    if (!before.has(key)) this.#log.info(fields, 'the origin of a plug-in')
   }
-  for (const { target } of routes) {
-    add(target.name, target.live)
-    if (target.next) add(target.name, target.next.version)
-  }
-  return origins
 }
 
 /** Fetches the bytes of modules that were read, or stored before. */
@@ -143,31 +141,18 @@ export function moduleOf(
   { modules }: { readonly modules: ReadonlyMap<string, ModuleBytes> },
   store: EditStore | undefined,
 ): (digest: string) => Promise<Uint8Array> {
-  const { module } = resolvedBy(store, false)
-  return async (digest) => bytesOf(modules.get(digest) ?? (await module(digest)))
+  return async (digest) => bytesOf(modules.get(digest) ?? (await storedModule(store, digest)))
 }
 
 /** How stored versions are resolved, and the error when they cannot be. */
 export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
   return {
     refuse: isEdit || !store ? refuseEdit : refuseState(store.place),
-    module: (digest: string) =>
-      store ? store.modules.get(digest) : Promise.reject(new Error(`module ${digest} was not stored`)),
+    module: (digest: string) => storedModule(store, digest),
   }
 }
 
-/** Digests of the versions that routes use, and of the configuration's versions. */
-async function usedBy({ routes, desired }: Pick<ResolvedState, 'routes' | 'desired'>): Promise<Set<string>> {
-  const pace = new EventLoopYielder()
-  const used = new Set<string>()
-  for (const { target } of routes) {
-    used.add(target.live.digest)
-    if (target.next) used.add(target.next.version.digest)
-    await pace.step()
-  }
-  for (const { version } of desired.configuration.routes) {
-    used.add(version.digest)
-    await pace.step()
-  }
-  return used
+async function storedModule(store: EditStore | undefined, digest: string): Promise<Uint8Array> {
+  if (!store) throw new Error(`module ${digest} was not stored`)
+  return store.modules.get(digest)
 }

@@ -12,7 +12,7 @@ import { deploymentsFrom } from './live-deployments.ts'
 import { PluginTable } from './loader.ts'
 import { openLocalReplica } from './local-replica.ts'
 import { explainPlanFailure, planAll } from './plan.ts'
-import { loadOptionsOf, type Resolved } from './resolve.ts'
+import type { Resolved } from './resolve.ts'
 import { type FirstPlan, resolvedBy } from './resolver.ts'
 import type { EditStore } from './state-folder.ts'
 
@@ -34,7 +34,7 @@ export async function openDeployments(
   try {
     const replica = await open(first)
     const { app, routes: served } = replica
-    const { store, files, tags, plugins, options, routes, edits, desired } = first
+    const { store, files, tags, plugins, options, routes, sources, edits, desired } = first
     try {
       await store?.write(edits, plugins.modules)
     } catch (error) {
@@ -45,7 +45,7 @@ export async function openDeployments(
     plugins.settled()
     const warnings = [...desired.configuration.warnings, ...desired.warnings, ...first.warnings]
     const deployment: Deployment = {
-      ...{ options, routes, edits, warnings, app, served, revision: 1 },
+      ...{ options, routes, sources, edits, warnings, app, served, revision: 1 },
       desired: { ...desired, edits, warnings: [] },
     }
     return deploymentsFrom(source, deployment, { files, tags, replica, store }, context)
@@ -81,11 +81,10 @@ export async function planFirst(
       const desired = store
         ? desiredState(configuration, await store.read(), 1)
         : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
-      const sources = source.sourceOptions(loadOptionsOf(configuration))
-      return { desired, resolving: { plugins, sources, ...resolvedBy(store, false) } }
+      return { desired, resolving: { plugins, ...resolvedBy(store, false) } }
     },
   })
-  return { ...plan, plugins, store, files, tags, sourceOptions: (load) => source.sourceOptions(load) }
+  return { ...plan, source, plugins, store, files, tags }
 }
 
 function hasProcesses(server: ConfigMap): boolean {

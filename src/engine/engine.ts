@@ -117,11 +117,6 @@ export function settleWith(call: PendingCall, result: ReturnType<Engine['call']>
   else result.then(onOutput, onError)
 }
 
-/** Whether the client of a call has disconnected. */
-export function isClientGone({ caller }: PendingCall): boolean {
-  return caller.isGone === true
-}
-
 /** Whether a running call is to be ended, because its client has disconnected. */
 export function isCancelRequested({ caller }: Pick<PendingCall, 'caller'>): boolean {
   return caller.isCancelledWhenGone === true && caller.isGone === true

@@ -6,9 +6,10 @@ import type { ByteSource } from '../platform/chunks.ts'
 import { type Engine, PendingCall, settleWith } from './engine.ts'
 import { Instances, type InstancesOptions, type OwnedInstance } from './instances.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
+import { SLICE_MS, SlicedCall } from './slices.ts'
 import { SLOW_MS, type TurnScheduler } from './turn-scheduler.ts'
 
-/** One instance on the event loop, one call at a time. A guest that does not return cannot be stopped. */
+/** One instance on the event loop, one call at a time. */
 export function openInline(options: InlineOptions): InlineEngine {
   return new SingleInstanceEngine(options)
 }
@@ -42,6 +43,8 @@ class SingleInstanceEngine implements InlineEngine {
   #takesTurns = false
   /** Mean time of a call, in ms. */
   #meanMs = 0
+  /** Whether its guest runs in slices: its last call was longer than one. */
+  #isSliced = false
   /** Whether it waits for a turn. */
   #waitsForTurn = false
   /** Whether waiting calls are being run. */
@@ -106,9 +109,10 @@ class SingleInstanceEngine implements InlineEngine {
   ): Uint8Array | Promise<Uint8Array> {
     this.#busy = true
     const since = this.#turns ? performance.now() : 0
+    const sliced = this.#isSliced ? this.#openSlices(exportName, caller) : undefined
     let output: Uint8Array | Promise<Uint8Array>
     try {
-      output = this.#instances.run(owned, exportName, input, caller)
+      output = this.#instances.run(owned, exportName, input, caller, sliced)
     } catch (error) {
       this.#noteTime(since)
       this.#failed(owned, error, caller)
@@ -121,6 +125,7 @@ class SingleInstanceEngine implements InlineEngine {
     }
     return output.then(
       (bytes) => {
+        if (sliced) this.#isSliced = sliced.hasPaused
         this.#ended(owned, caller)
         return bytes
       },
@@ -129,6 +134,11 @@ class SingleInstanceEngine implements InlineEngine {
         throw error
       },
     )
+  }
+
+  #openSlices(exportName: string, caller: Caller): SlicedCall {
+    const { timeoutMs = 0, watch } = this.#options
+    return new SlicedCall(exportName, caller, timeoutMs, watch)
   }
 
   /** Whether its guest is slow, and not only its last call. */
@@ -141,6 +151,7 @@ class SingleInstanceEngine implements InlineEngine {
     if (!this.#turns) return
     const ms = performance.now() - since
     this.#takesTurns = ms > SLOW_MS
+    this.#isSliced = ms > SLICE_MS
     this.#meanMs += (Math.min(ms, MAX_SAMPLE_MS) - this.#meanMs) * NEWEST_CALL_WEIGHT
     if (this.#isSlow) this.#waiting.dropExcess()
   }

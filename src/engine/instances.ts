@@ -1,4 +1,10 @@
-import { BodyTooLargeError, EngineClosedError, GuestError } from '../errors/errors.ts'
+import {
+  BodyTooLargeError,
+  DeadlineError,
+  EngineClosedError,
+  GuestError,
+  GuestTrapError,
+} from '../errors/errors.ts'
 import { type EngineStats, NO_STATS } from '../observe/engine-stats.ts'
 import { LineRate } from '../observe/log/guest-log.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -7,6 +13,7 @@ import { thenMaybe } from '../platform/maybe-promise.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { Instance, InstanceSettings, Runtime } from '../runtime/runtime.ts'
 import type { Isolation } from './engine.ts'
+import type { SlicedCall } from './slices.ts'
 import type { StallWatch } from './watchdog.ts'
 
 export interface InstancesOptions extends Isolation {
@@ -15,6 +22,8 @@ export interface InstancesOptions extends Isolation {
   readonly settings: InstanceSettings
   /** Detects a guest that blocks this thread; closed with the instances. Default: no detection. */
   readonly watch?: StallWatch | undefined
+  /** The time after which it interrupts a call, for messages. */
+  readonly timeoutMs?: number | undefined
 }
 
 /** An instance, which runs one call at a time. */
@@ -39,7 +48,9 @@ export class Instances {
   readonly #idle: OwnedInstance[] = []
   #recycled = 0
   #restarted = 0
+  #timeouts = 0
   #droppedLines = 0
+  #checks = 0
   #isClosed = false
   #onIdle: (() => void) | undefined
 
@@ -73,7 +84,9 @@ export class Instances {
       kernelBytes,
       recycled: this.#recycled,
       restarted: this.#restarted,
+      timeouts: this.#timeouts,
       droppedLines: this.#droppedLines,
+      checks: this.#checks,
     }
   }
 
@@ -111,30 +124,60 @@ export class Instances {
     else this.#idle.push(owned)
   }
 
-  /** Runs the guest until it returns or is suspended. {@link ended} or {@link failed} has to follow. */
+  /**
+   * Runs the guest until it returns or is suspended. {@link ended} or {@link failed} has to follow.
+   *
+   * @param sliced - Lets others run in between, where the guest can be suspended.
+   */
   run(
     owned: OwnedInstance,
     exportName: string,
     input: ByteSource,
     caller: Caller,
+    sliced?: SlicedCall,
   ): Uint8Array | Promise<Uint8Array> {
     const { watch } = this.#options
     owned.calls++
     caller.observer?.started()
-    if (!watch) return owned.instance.call(exportName, input, caller)
+    if (!watch) return owned.instance.call(exportName, input, caller, sliced?.pause)
     watch.beginCall()
     let output: Uint8Array | Promise<Uint8Array>
     try {
-      output = owned.instance.call(exportName, input, caller)
-    } finally {
+      output = owned.instance.call(exportName, input, caller, sliced?.pause)
+    } catch (error) {
       watch.end()
+      throw this.#explained(error, exportName)
     }
-    if (output instanceof Promise) watch.watchTurn()
-    return output
+    const isInterrupted = watch.end()
+    if (!(output instanceof Promise)) {
+      if (isInterrupted) watch.takeInterruption() // it returned before it looked
+      return output
+    }
+    watch.watchTurn()
+    return output.then(
+      (bytes) => {
+        if (sliced?.endReason) watch.takeInterruption()
+        return bytes
+      },
+      (error) => {
+        throw this.#explained(error, exportName, sliced?.endReason)
+      },
+    )
+  }
+
+  /** A guest that was interrupted has trapped. @param reason - Default: the deadline of the watch. */
+  #explained(error: unknown, exportName: string, reason?: Error): unknown {
+    const { watch, timeoutMs } = this.#options
+    if (timeoutMs === undefined || !(error instanceof GuestTrapError) || !watch?.takeInterruption())
+      return error
+    const explained = reason ?? new DeadlineError(exportName, timeoutMs)
+    if (explained instanceof DeadlineError) this.#timeouts++
+    return explained
   }
 
   ended(owned: OwnedInstance, caller: Caller): void {
     caller.observer?.ended()
+    this.#countChecks(owned)
     const { memoryBytes, hasExited } = owned.instance
     if (memoryBytes !== owned.memoryBytes) {
       owned.memoryBytes = memoryBytes
@@ -162,6 +205,7 @@ export class Instances {
       return true
     }
     caller.observer?.ended()
+    this.#countChecks(owned)
     this.#restarted++
     this.#retire(owned)
     if (this.#onIdle && this.#running === 0) this.#onIdle()
@@ -199,6 +243,12 @@ export class Instances {
       this.#idle.length = 0
       this.#options.watch?.close()
     }
+  }
+
+  #countChecks({ instance: { checks } }: OwnedInstance): void {
+    if (checks === undefined) return
+    this.#checks += checks
+    this.changes++
   }
 
   get #running(): number {

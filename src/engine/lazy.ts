@@ -3,7 +3,7 @@ import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe
 import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
 import { backoffMs } from '../platform/event-loop.ts'
-import { type Engine, isClientGone, PendingCall, settleWith } from './engine.ts'
+import { type Engine, PendingCall, settleWith } from './engine.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
 
 /** An engine that is opened by its first call, and may be closed while no call runs. The next call opens it again. */
@@ -138,7 +138,7 @@ class LazyEngine implements Engine, Sleeper {
 
 function pass(call: PendingCall, engine: Engine): void {
   try {
-    if (isClientGone(call)) throw new ClientGoneError()
+    if (call.caller.isGone) throw new ClientGoneError()
     settleWith(call, engine.call(call.exportName, call.input, call.caller))
   } catch (error) {
     call.reject(error)

@@ -1,5 +1,5 @@
 import { ClientGoneError, QueueFullError, QueueSlowError } from '../errors/errors.ts'
-import { isClientGone, type PendingCall } from './engine.ts'
+import type { PendingCall } from './engine.ts'
 
 /** Limits of the calls that wait. */
 export interface QueueLimits {
@@ -81,9 +81,9 @@ export class WaitingCalls {
 
   /** Rejects the calls whose clients have disconnected. */
   dropGone(): void {
-    if (!this.#calls.some(isClientGone)) return
-    for (const call of this.#calls.filter(isClientGone)) call.reject(new ClientGoneError())
-    this.#calls = this.#calls.filter((call) => !isClientGone(call))
+    if (!this.#calls.some(({ caller }) => caller.isGone)) return
+    for (const call of this.#calls) if (call.caller.isGone) call.reject(new ClientGoneError())
+    this.#calls = this.#calls.filter(({ caller }) => !caller.isGone)
     this.#bytes = this.#calls.reduce((sum, { input }) => sum + input.length, 0)
   }
 

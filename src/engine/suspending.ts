@@ -6,7 +6,7 @@ import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
 import { EventLoopYielder, nextTurn } from '../platform/event-loop.ts'
 import { withCallHooks } from '../runtime/call-hooks.ts'
-import { type Engine, isCancelRequested, isClientGone, PendingCall, settleWith } from './engine.ts'
+import { type Engine, isCancelRequested, PendingCall, settleWith } from './engine.ts'
 import { Instances, type InstancesOptions } from './instances.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
 
@@ -17,8 +17,8 @@ export interface SuspendingOptions extends InstancesOptions, QueueLimits {
 }
 
 /**
- * Many instances on the event loop, for guests with streams: a guest is suspended while it waits for its exchange. A guest that
- * does not return cannot be stopped. The runtime must be the kernel, with a Node.js that can suspend guests.
+ * Many instances on the event loop, for guests with streams: a guest is suspended while it waits for its exchange. The runtime
+ * must be the kernel, with a Node.js that can suspend guests.
  */
 export function openSuspending(options: SuspendingOptions): Engine {
   return new SuspendingEngine(options)
@@ -93,7 +93,7 @@ class SuspendingEngine implements Engine, ServiceLink {
   /** Runs the first call that waits and whose client is still there. */
   #next(): void {
     for (let call = this.#waiting.shift(); call; call = this.#waiting.shift()) {
-      if (isClientGone(call)) {
+      if (call.caller.isGone) {
         call.reject(new ClientGoneError())
         continue
       }

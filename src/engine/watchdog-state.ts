@@ -3,29 +3,37 @@
  * call must cost no more than two stores; the log line of a guest is sent once, by message.
  */
 
-/** Places in the shared memory, an `Int32Array`. */
+/** Indices in the array that `runWords` returns. */
 export const Word = {
-  /** Incremented each time a guest starts to run. */
-  sequence: 0,
-  /** The number of the current run; 0: none. */
-  running: 1,
-  /** The number of the run that may continue in a promise job before the event loop turns; 0: none. */
-  turn: 2,
-  /** Other than 0 if the thread has to end. */
-  end: 3,
+  /** The number of the current run, below zero if it is interrupted; 0: none. Each run has another one. */
+  run: 0,
+  /** What runs: see {@link startOf} and {@link callOf}. Written before the number of the run. */
+  guest: 1,
 } as const
 
-export const WORDS = 4
+/** What the thread gets. */
+export interface WatchdogStart {
+  /** See {@link Word}. */
+  readonly state: Int32Array
+  /** One word: other than 0 if the thread has to end. */
+  readonly end: Int32Array
+}
+
+/** Time limits of a guest on the event loop, in ms. */
+export interface GuestLimits {
+  /** How long it may block the event loop, until the process is killed; 0: without limit. */
+  readonly stallMs: number
+  /** How long it may run until it is interrupted; 0: without limit. */
+  readonly deadlineMs: number
+}
 
 /** A guest on the event loop, as the log names it. */
-export interface NamedGuest {
+export interface NamedGuest extends GuestLimits {
   /** The plug-in's name. */
   readonly plugin: string
   readonly function: string
   /** URL of the route. */
   readonly route: string
-  /** How long it may block the event loop. */
-  readonly stallMs: number
 }
 
 /** A guest that may not return. */

@@ -4,22 +4,24 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { GuestStallError, PrimaryGoneError } from '../errors/errors.ts'
 import { renderLine } from '../observe/log/lines.ts'
 import { killProcess } from '../platform/node-workarounds.ts'
+import { interruptRun } from '../runtime/interrupts.ts'
 import {
   type NumberedGuest,
   type WatchdogMessage,
+  type WatchdogStart,
   type WatchedParent,
   Word,
   whatRuns,
 } from './watchdog-state.ts'
 
 /*
- * The watchdog's thread: checks several times per `stallMs` whether the same run of a guest still blocks the event loop,
- * and kills the process if so. There are no gentler means: the blocked event loop handles no message or signal. It kills
- * it as well if it lives on without its parent.
+ * The watchdog's thread: checks several times per limit whether the same run of a guest still blocks the event loop. It
+ * interrupts the guest at its deadline, and kills the process if the guest still runs at `stallMs`: the blocked event loop
+ * handles no message or signal. It kills the process as well if it lives on without its parent.
  */
 
-/** Number of checks in the shortest `stallMs`. */
-const CHECKS_PER_STALL = 10
+/** Number of checks in the shortest limit. */
+const CHECKS_PER_LIMIT = 20
 
 /** Interval of checks of the parent. */
 const PARENT_CHECK_MS = 500
@@ -29,11 +31,11 @@ const WRITE_MS = 500
 
 const STDERR = 2
 
-const state: Int32Array = workerData
+const { state, end: endWord }: WatchdogStart = workerData
 const guests = new Map<number, NumberedGuest>()
 let parent: WatchedParent | undefined
 let tickMs = 1
-let sequence = 0
+let run = 0
 let blockedMs = 0
 let aloneMs = 0
 
@@ -45,7 +47,7 @@ for (let sinceLastMs = 0; ; ) {
     break
   }
   const begun = performance.now()
-  if (Atomics.wait(state, Word.end, 0, tickMs) !== 'timed-out') break
+  if (Atomics.wait(endWord, 0, 0, tickMs) !== 'timed-out') break
   sinceLastMs = performance.now() - begun
 }
 
@@ -62,8 +64,9 @@ function readMessages(): void {
   }
   if (!isChanged) return
   let least = Number.POSITIVE_INFINITY
-  for (const { stallMs } of guests.values()) least = Math.min(least, stallMs)
-  tickMs = Math.max(1, Math.min(least / CHECKS_PER_STALL, parent ? PARENT_CHECK_MS : least))
+  for (const { stallMs, deadlineMs } of guests.values())
+    for (const limit of [stallMs, deadlineMs]) if (limit > 0) least = Math.min(least, limit)
+  tickMs = Math.max(1, Math.min(least / CHECKS_PER_LIMIT, parent ? PARENT_CHECK_MS : least))
 }
 
 /** The last log line of a process. */
@@ -77,15 +80,17 @@ interface LastLine {
  * @returns the reason to kill the process: a guest has blocked the event loop for too long.
  */
 function look(sinceLastMs: number): LastLine | undefined {
-  const before = sequence
-  sequence = Atomics.load(state, Word.sequence)
-  const number = Atomics.load(state, Word.running) || Atomics.load(state, Word.turn)
-  if (number === 0 || sequence !== before) blockedMs = 0
+  const before = run
+  run = Math.abs(Atomics.load(state, Word.run))
+  if (run === 0 || run !== before) blockedMs = 0
   // If this thread is late too, the process was stopped or the machine slept: do not charge that time.
   else blockedMs += Math.min(sinceLastMs, tickMs)
-  const { guest, isStart } = whatRuns(number)
+  const { guest, isStart } = whatRuns(Atomics.load(state, Word.guest))
   const watched = guests.get(guest)
-  return watched && blockedMs >= watched.stallMs ? lineOf(watched, isStart) : undefined
+  if (!watched || Math.abs(Atomics.load(state, Word.run)) !== run) return undefined
+  const { deadlineMs, stallMs } = watched
+  if (!isStart && deadlineMs > 0 && blockedMs >= deadlineMs) interruptRun(state, run)
+  return stallMs > 0 && blockedMs >= stallMs ? lineOf(watched, isStart) : undefined
 }
 
 function lineOf({ number: _, ...names }: NumberedGuest, isStart: boolean): LastLine {

@@ -1,15 +1,17 @@
 import { Worker } from 'node:worker_threads'
 import { workerFile } from '../platform/packages.ts'
 import { explainLimit } from '../platform/system-errors.ts'
+import { interruptRun, nextRun, runWords } from '../runtime/interrupts.ts'
 import {
   callOf,
   type NamedGuest,
   type NumberedGuest,
   startOf,
   type WatchdogMessage,
+  type WatchdogStart,
   type WatchedParent,
-  WORDS,
   Word,
+  whatRuns,
 } from './watchdog-state.ts'
 
 /** A guest on the event loop. */
@@ -24,8 +26,12 @@ export interface StallWatch {
   beginStart(): void
   /** A call of the function begins. */
   beginCall(): void
-  /** The run has returned, or waits. */
-  end(): void
+  /** The run has returned, or waits. @returns whether it was interrupted. */
+  end(): boolean
+  /** Whether a run of the guest was interrupted since the last question. */
+  takeInterruption(): boolean
+  /** Interrupts the run. */
+  interrupt(): void
   /** Waiting code may continue before the event loop turns: watches until then. */
   watchTurn(): void
   /** The guest will not run any more. */
@@ -38,14 +44,14 @@ type Report = (failure: Error | undefined) => void
 /** Replaced by tests. */
 interface WatchdogOptions {
   /** Starts the thread. */
-  readonly start?: (state: Int32Array) => Worker
+  readonly start?: (start: WatchdogStart) => Worker
   /** Delay after a failure of the thread. It doubles with each further failure in a row, up to 30 times. */
   readonly backoffMs?: number
 }
 
 /**
- * Watches guests from one thread per process. If a guest blocks the event loop for `stallMs`, the thread writes one line
- * to standard error and kills the process with SIGKILL. Time during which the whole process was stopped does not count.
+ * Watches guests from one thread per process. It interrupts a guest that runs for `deadlineMs`. If a guest blocks the event
+ * loop for `stallMs`, the thread writes one line to standard error and kills the process with SIGKILL. Time during which the whole process was stopped does not count.
  * The thread is started when code of a guest runs for the first time: it takes as much CPU as a third of the server's start. One
  * that ends or cannot be started is restarted.
  *
@@ -72,11 +78,17 @@ export function watchdogTrouble(): string | undefined {
 }
 
 /** Whether a debugger may block the event loop, which is not a stall. A debugger attached later by SIGUSR1 is not detected. */
-export async function isDebugged(): Promise<boolean> {
-  return process.features.inspector && (await import('node:inspector')).url() !== undefined
+export function isDebugged(): boolean {
+  return process.features.inspector && process.getBuiltinModule('node:inspector').url() !== undefined
 }
 
 let watchdog: Watchdog | undefined
+
+/** The number of the last run of this event loop. */
+let lastRun = 0
+
+/** Guests of which a run was interrupted, until they are asked. */
+const interrupted = new Set<number>()
 
 const RESTART_BACKOFF_MS = 1_000
 const MAX_BACKOFF_FACTOR = 30
@@ -95,8 +107,9 @@ function requireThreads(): void {
 }
 
 class Watchdog {
-  readonly state = new Int32Array(new SharedArrayBuffer(WORDS * Int32Array.BYTES_PER_ELEMENT))
-  readonly #start: (state: Int32Array) => Worker
+  readonly state = runWords()
+  readonly #end = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  readonly #start: (start: WatchdogStart) => Worker
   readonly #backoffMs: number
   readonly #watched = new Map<number, { readonly guest: NumberedGuest; readonly report: Report }>()
   #parent: WatchedParent | undefined
@@ -146,13 +159,13 @@ class Watchdog {
     }
     if (watchdog === this) watchdog = undefined
     clearTimeout(this.#retry)
-    Atomics.store(this.state, Word.end, 1)
-    Atomics.notify(this.state, Word.end)
+    Atomics.store(this.#end, 0, 1)
+    Atomics.notify(this.#end, 0)
   }
 
   #begin(): void {
     try {
-      const worker = this.#start(this.state)
+      const worker = this.#start({ state: this.state, end: this.#end })
       let failure: Error | undefined
       worker.unref()
       worker.on('error', (error: Error) => (failure = error))
@@ -203,10 +216,10 @@ class Watchdog {
   }
 }
 
-function startThread(state: Int32Array): Worker {
+function startThread(start: WatchdogStart): Worker {
   return new Worker(workerFile('watchdog-thread'), {
     name: 'wasm-serve watchdog',
-    workerData: state,
+    workerData: start,
     // Without the modules that the process preloads (--import, --require).
     execArgv: [],
     env: {},
@@ -219,8 +232,9 @@ class GuestWatch implements StallWatch {
   readonly #state: Int32Array
   readonly #guest: number
   readonly #runsAtStart: boolean
-  /** The enclosing run: a host function may call another guest. */
+  /** The enclosing run, and what it runs: a host function may call another guest. */
   #outer = 0
+  #outerGuest = 0
 
   constructor(watchdog: Watchdog, { runsAtStart, ...guest }: WatchedGuest, report: Report) {
     this.#watchdog = watchdog
@@ -239,24 +253,49 @@ class GuestWatch implements StallWatch {
     this.#begin(callOf(this.#guest))
   }
 
-  end(): void {
-    Atomics.store(this.#state, Word.running, this.#outer)
+  end(): boolean {
+    return this.#store(this.#outer, this.#outerGuest)
+  }
+
+  takeInterruption(): boolean {
+    const state = this.#state
+    const isNow = whatRuns(state[Word.guest] ?? 0).guest === this.#guest && Atomics.load(state, Word.run) < 0
+    if (isNow) Atomics.store(state, Word.run, 0) // it counts once
+    return interrupted.delete(this.#guest) || isNow
+  }
+
+  interrupt(): void {
+    interruptRun(this.#state, Math.abs(Atomics.load(this.#state, Word.run)))
   }
 
   watchTurn(): void {
-    Atomics.add(this.#state, Word.sequence, 1)
-    Atomics.store(this.#state, Word.turn, callOf(this.#guest))
-    setImmediate(() => Atomics.store(this.#state, Word.turn, 0))
+    lastRun = nextRun(lastRun)
+    const run = lastRun
+    this.#store(run, callOf(this.#guest))
+    setImmediate(() => {
+      if (Math.abs(Atomics.load(this.#state, Word.run)) === run) this.#store(0, 0)
+    })
   }
 
   close(): void {
+    interrupted.delete(this.#guest)
     this.#watchdog.forget(this.#guest)
   }
 
   #begin(number: number): void {
+    this.#outer = Atomics.load(this.#state, Word.run)
+    this.#outerGuest = this.#state[Word.guest] ?? 0
+    lastRun = nextRun(lastRun)
+    this.#store(lastRun, number)
+  }
+
+  /** Another run follows. @returns whether the one before was interrupted. */
+  #store(run: number, what: number): boolean {
     const state = this.#state
-    this.#outer = Atomics.load(state, Word.running)
-    Atomics.add(state, Word.sequence, 1)
-    Atomics.store(state, Word.running, number)
+    const before = state[Word.guest] ?? 0
+    state[Word.guest] = what
+    const isInterrupted = Atomics.exchange(state, Word.run, run) < 0
+    if (isInterrupted) interrupted.add(whatRuns(before).guest)
+    return isInterrupted
   }
 }

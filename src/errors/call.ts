@@ -135,8 +135,17 @@ export const DeadlineError = failure({
   code: 'WASM_SERVE_DEADLINE_EXCEEDED',
   status: 504,
   message: 'The guest function "%s" ran longer than the timeout of %d ms and was terminated',
-  cause: 'The guest ran longer than `timeoutMs`, and was ended with its thread or process.',
+  cause: 'The guest ran longer than `timeoutMs`, and was ended. Its instance is replaced.',
   remedy: 'Make the guest faster, or raise `--timeout`.',
+})
+
+export const BudgetExceededError = failure({
+  code: 'WASM_SERVE_BUDGET_EXCEEDED',
+  status: 504,
+  message: 'The guest function "%s" did more work than its budget of %d checks and was terminated',
+  cause: 'The guest did more work than `budget` allows, and was ended. Its instance is replaced.',
+  remedy:
+    'Make the guest do less, or raise `--budget`. `wasm-serve call --budget N --timing` shows the checks of a call.',
 })
 
 /** `cause` says why. */

@@ -82,6 +82,15 @@ export const McpStreamsFullError = failure({
   remedy: 'Close streams that are not needed. Other requests are not affected.',
 })
 
+export const McpTasksFullError = failure({
+  code: 'WASM_SERVE_MCP_TASKS_FULL',
+  status: 503,
+  message: 'There may be no more than %d tasks of a client, and %d of all clients',
+  cause:
+    'The tool needs a [task](../guide/mcp.md#tasks), but the client, or its kind of clients, has too many. A task counts until it expires, or until it has ended and the client has seen the end.',
+  remedy: 'Fetch the results of tasks that have ended, cancel others, or set a shorter `tool.task.ttlMs`.',
+})
+
 export const McpContentTypeError = failure({
   code: 'WASM_SERVE_MCP_CONTENT_TYPE_UNSUPPORTED',
   status: 415,

@@ -7,6 +7,7 @@ import { startGuest } from '../runtime/runtime.ts'
 import { EmptyInput, LineBuffer, LineOutput } from '../runtime/wasi/streams.ts'
 import { openWasi, ProcExit, type Wasi } from '../runtime/wasi/wasi.ts'
 import type { CallQueue } from './call-queue.ts'
+import type { Deadline } from './deadline.ts'
 import { GuestContext, type ImportedFunction } from './guest-context.ts'
 import type { GuestOptions, NamedModule } from './plugin.ts'
 
@@ -19,16 +20,19 @@ interface InstanceRequest {
   readonly functions: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
   /** Suspends the guest while an async function runs; undefined if no function is async. */
   readonly suspending: Suspending | undefined
+  /** The time limit that the modules look at. Default: none. */
+  readonly deadline?: Deadline | undefined
 }
 
 /** The modules of a plug-in, ready to be called. */
 export class GuestInstance {
   readonly instance: WebAssembly.Instance
+  readonly deadline: Deadline | undefined
   readonly #linked: LinkedModules
   readonly #suspending: Suspending | undefined
   readonly #functions = new Map<string, () => unknown>()
 
-  constructor({ modules, options, context, functions, suspending }: InstanceRequest) {
+  constructor({ modules, options, context, functions, suspending, deadline }: InstanceRequest) {
     const { useWasi, enableWasiOutput, allowedPaths } = options
     const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {
       env: {},
@@ -40,8 +44,10 @@ export class GuestInstance {
       modules,
       imports,
       openWasi: useWasi ? () => openGuestWasi(allowedPaths, enableWasiOutput) : undefined,
+      deadline,
     })
     this.instance = this.#linked.instance
+    this.deadline = deadline
     this.#suspending = suspending
   }
 
@@ -183,6 +189,7 @@ interface LinkTarget {
   readonly imports: Readonly<Record<string, Readonly<Record<string, WebAssembly.ImportValue>>>>
   /** Undefined if WASI is off. */
   readonly openWasi: (() => Wasi) | undefined
+  readonly deadline: Deadline | undefined
 }
 
 /** The modules of a plug-in, linked and started. */
@@ -247,6 +254,7 @@ class ModuleLinks {
     }
     const instance = new WebAssembly.Instance(module, provided)
     if (wasi) attach(wasi, instance, provided)
+    this.#target.deadline?.arm(instance.exports)
     const functions = WebAssembly.Module.exports(module).filter(({ kind }) => kind === 'function')
     startGuest(
       instance.exports,

@@ -1,6 +1,7 @@
 import { suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { CallQueue } from './call-queue.ts'
+import { Deadline, isCheck, LATE } from './deadline.ts'
 import { GuestContext } from './guest-context.ts'
 import { areAsync, exitStatusOf, functionImports, GuestInstance } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
@@ -27,40 +28,52 @@ export function openInlinePlugin(modules: readonly NamedModule[], options: Guest
     functions[EXTISM_ENV] = { ...http[EXTISM_ENV], ...options.functions[EXTISM_ENV] }
   const isAsync = areAsync(functions)
   const calls = new CallQueue(isAsync)
-  const guest = new GuestInstance({
-    modules,
-    options,
-    context,
-    functions: functionImports(context, functions, calls),
-    suspending: isAsync ? suspending : undefined,
-  })
-  blocks.reset()
-  return new InlinePlugin(mainModule(modules), guest, context, blocks, calls)
+  const imports = functionImports(context, functions, calls)
+  const open = () => {
+    const deadline = options.timeoutMs === undefined ? undefined : new Deadline(options.timeoutMs)
+    deadline?.begin()
+    try {
+      return new GuestInstance({
+        ...{ modules, options, context, functions: imports, deadline },
+        suspending: isAsync ? suspending : undefined,
+      })
+    } catch (error) {
+      throw deadline?.isOver ? new Error(LATE.start) : error
+    } finally {
+      deadline?.end()
+      blocks.reset()
+    }
+  }
+  return new InlinePlugin(mainModule(modules), open, context, blocks, calls)
 }
 
 class InlinePlugin implements ExtismPlugin {
   readonly #main: WebAssembly.Module
-  readonly #guest: GuestInstance
+  readonly #open: () => GuestInstance
+  #guest: GuestInstance
+  /** Whether the guest was ended at its time limit: the next call finds another one. */
+  #isEnded = false
   readonly #context: GuestContext
   readonly #blocks: KernelBlocks
   readonly #calls: CallQueue
 
   constructor(
     main: WebAssembly.Module,
-    guest: GuestInstance,
+    open: () => GuestInstance,
     context: GuestContext,
     blocks: KernelBlocks,
     calls: CallQueue,
   ) {
     this.#main = main
-    this.#guest = guest
+    this.#open = open
+    this.#guest = open()
     this.#context = context
     this.#blocks = blocks
     this.#calls = calls
   }
 
   async call<T>(funcName: string, input?: unknown, hostContext?: T): Promise<PluginOutput | null> {
-    const run = this.#guest.function(funcName)
+    let run = this.#find(funcName)
     let bytes = inputBytes(input)
     const turn = this.#calls.begin()
     let code: number
@@ -68,13 +81,21 @@ class InlinePlugin implements ExtismPlugin {
       if (turn) {
         bytes = ownBytes(bytes)
         await turn
+        run = this.#find(funcName)
       }
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
+      const { deadline } = this.#guest
+      deadline?.begin()
       const returned = run()
-      code = this.#guest.codeOf(funcName, returned instanceof Promise ? await returned : returned)
+      const later = returned instanceof Promise ? (deadline?.wait(returned) ?? returned) : undefined
+      code = this.#guest.codeOf(funcName, later ? await later : returned)
+      deadline?.end()
     } catch (thrown) {
+      this.#isEnded = this.#guest.deadline?.isOver === true
+      if (this.#isEnded) throw new Error(LATE.call)
+      this.#guest.deadline?.end()
       code = exitStatusOf(thrown)
     } finally {
       GuestContext.end(this.#context)
@@ -84,12 +105,21 @@ class InlinePlugin implements ExtismPlugin {
     return outputOf(this.#blocks, funcName, code)
   }
 
+  #find(funcName: string): () => unknown {
+    if (this.#isEnded) {
+      this.#guest.close()
+      this.#guest = this.#open()
+      this.#isEnded = false
+    }
+    return this.#guest.function(funcName)
+  }
+
   async functionExists(funcName: string): Promise<boolean> {
     return typeof this.#guest.instance.exports[funcName] === 'function'
   }
 
   async getExports(): Promise<WebAssembly.ModuleExportDescriptor[]> {
-    return WebAssembly.Module.exports(this.#main)
+    return WebAssembly.Module.exports(this.#main).filter((exported) => !isCheck(exported))
   }
 
   async getImports(): Promise<WebAssembly.ModuleImportDescriptor[]> {

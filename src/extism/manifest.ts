@@ -55,21 +55,31 @@ interface LoadedManifest {
   readonly options: ManifestOptions
 }
 
+/** Compiles a module of a manifest with these options. */
+type Compile = (bytes: Uint8Array<ArrayBuffer>, options: ManifestOptions) => Promise<WebAssembly.Module>
+
 /**
  * Reads a manifest, and compiles its modules.
  *
- * @throws TypeError if the manifest is invalid, `WebAssembly.CompileError` if a module is, Error if a digest does not match.
+ * @throws TypeError if the manifest is invalid, the error of `compile`, Error if a digest does not match.
  */
-export async function readManifest(input: ManifestLike, fetch: Fetch): Promise<LoadedManifest> {
+export async function readManifest(
+  input: ManifestLike,
+  fetch: Fetch,
+  compile: Compile,
+): Promise<LoadedManifest> {
   const manifest = await toManifest(input, fetch)
+  const options = optionsOf(manifest)
   const modules = await Promise.all(
     manifest.wasm.map((item, index) =>
-      loadManifestModule(item, index, index === manifest.wasm.length - 1, fetch),
+      loadManifestModule(item, index, index === manifest.wasm.length - 1, fetch, (bytes) =>
+        compile(bytes, options),
+      ),
     ),
   )
   if (!modules.some(({ name }) => name === 'main'))
     throw new Error('manifest with multiple modules must designate one "main" module')
-  return { modules, options: optionsOf(manifest) }
+  return { modules, options }
 }
 
 type Fetch = typeof globalThis.fetch
@@ -151,13 +161,14 @@ async function loadManifestModule(
   index: number,
   isLast: boolean,
   fetch: Fetch,
+  compile: (bytes: Uint8Array<ArrayBuffer>) => Promise<WebAssembly.Module>,
 ): Promise<NamedModule> {
   const { name, hash } = item
   const bytes = item.module ? undefined : await loadBytes(item, index, fetch)
   if (hash && !bytes)
     throw new Error('Item specified a hash but WebAssembly.Module source data is unavailable for hashing')
   const digest = hash && bytes ? await verifyDigest(bytes, hash) : String(index)
-  const module = item.module ?? (await WebAssembly.compile(bytes ?? new Uint8Array()))
+  const module = item.module ?? (await compile(bytes ?? new Uint8Array()))
   return { name: name ?? (isLast ? 'main' : digest), module }
 }
 

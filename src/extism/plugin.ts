@@ -73,7 +73,10 @@ export interface ManifestOptions {
   allowedHosts?: string[] | undefined
   memory?: MemoryOptions
   config?: GuestConfig
-  /** Maximum milliseconds of a call, and of the start of the guest. Needs `runInWorker`. Default: no limit. */
+  /**
+   * Maximum milliseconds of a call, and of the start of the guest. A module that was compiled before needs `runInWorker`.
+   * Default: no limit.
+   */
   timeoutMs?: number | null
 }
 

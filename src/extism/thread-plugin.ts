@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { ExtismPluginClosedError, ExtismThreadLostError, InstanceRemoteError } from '../errors/extism.ts'
 import { EXTISM_ENV } from '../plugin/host-imports.ts'
 import { CallQueue } from './call-queue.ts'
+import { LATE } from './deadline.ts'
 import { GuestContext, type GuestLogger } from './guest-context.ts'
 import { mapMembers, type UserFunctions } from './guest-instance.ts'
 import { requestFunctions } from './guest-requests.ts'
@@ -78,7 +79,7 @@ class ThreadPlugin implements ExtismPlugin {
           memory: this.#blocks.memory,
           answer: thread.answer,
         },
-        'EXTISM: timed out while waiting for plugin to instantiate',
+        LATE.start,
       )
     } catch (error) {
       await this.#dropThread()
@@ -101,7 +102,7 @@ class ThreadPlugin implements ExtismPlugin {
       this.#blocks.reset()
       if (bytes !== undefined) this.#blocks.input(bytes)
       GuestContext.begin(this.#context, hostContext)
-      const code = await thread.run({ call: funcName }, 'EXTISM: call canceled due to timeout')
+      const code = await thread.run({ call: funcName }, LATE.call)
       return outputOf(this.#blocks, funcName, code)
     } finally {
       GuestContext.end(this.#context)

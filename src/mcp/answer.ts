@@ -28,6 +28,21 @@ export class Answer {
     return raw.aborted || raw.socket.readableEnded || this.#isCut
   }
 
+  /** Whether the client does not read as fast as it gets notifications. */
+  get isBehind(): boolean {
+    const { writableLength, writableHighWaterMark } = this.#reply.raw
+    return writableLength >= writableHighWaterMark
+  }
+
+  /** @param read - Called once, when the client has read what it had not when {@link Answer.isBehind} was true. */
+  onceRead(read: () => void): void {
+    this.#reply.raw.once('drain', read)
+  }
+
+  get #isOpen(): boolean {
+    return !this.#isCut && !this.#reply.raw.writableEnded
+  }
+
   get #isCut(): boolean {
     const { raw, request } = this.#reply
     return raw.destroyed || request.raw.socket.destroyed
@@ -41,14 +56,14 @@ export class Answer {
 
   /** Sends a notification at once. @param params - JSON on one line. */
   notify(method: string, params: string): void {
-    if (this.#isCut) return
+    if (!this.#isOpen) return
     if (!this.#isStream) this.#begin()
     this.#write(`{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${params}}`)
   }
 
   /** Sends something that has no meaning, after a notification. */
   keepAlive(): void {
-    if (!this.#isCut) this.#reply.raw.write(': keep-alive\n\n')
+    if (this.#isOpen) this.#reply.raw.write(': keep-alive\n\n')
   }
 
   /** Keeps a stream open when the app is replaced. @param onClosed - Called once, when it has ended. */
@@ -107,7 +122,7 @@ export class Answer {
   }
 
   #write(message: string): void {
-    if (!this.#isCut) this.#reply.raw.write(`event: message\ndata: ${message}\n\n`)
+    if (this.#isOpen) this.#reply.raw.write(`event: message\ndata: ${message}\n\n`)
   }
 }
 

@@ -36,6 +36,9 @@ const LINES: Readonly<Record<string, readonly [line: string, field: string, memb
   'completion/complete': ['text completed', 'ref', 'ref'],
 }
 
+/** Outcomes of requests that have no result yet, by the type of their answer. */
+const OUTCOMES: Readonly<Record<string, string>> = { input_required: 'asked', task: 'task' }
+
 /** Maximum characters of the arguments in a line. */
 const MAX_ARGUMENTS = 4_096
 
@@ -63,7 +66,7 @@ export function openAudit({ level, redact }: AuditOptions): Audit | undefined {
   return {
     answered(message, { isError, _meta, resultType }, ms) {
       const code = isObject(_meta) ? _meta['wasm-serve/code'] : undefined
-      const outcome = resultType === 'input_required' ? 'asked' : isError ? 'error' : 'ok'
+      const outcome = OUTCOMES[String(resultType)] ?? (isError ? 'error' : 'ok')
       write(message, { ms: Math.round(ms * 1_000) / 1_000, outcome, code })
     },
     refused(message, { code, data, message: text, cause }) {

@@ -9,7 +9,7 @@ import {
 } from '../errors/errors.ts'
 import { printable } from '../platform/text.ts'
 import { type ForeignSign, isPreflight, webOriginCheck } from '../platform/web-origin.ts'
-import { atEndOfTurn } from '../route/end-of-turn.ts'
+import { batched } from '../route/request-batches.ts'
 import { serveRoute } from '../route/route.ts'
 import { Answer } from './answer.ts'
 import { allowRequest, letPageRead } from './cross-origin.ts'
@@ -55,7 +55,7 @@ export function addEndpoint(app: FastifyInstance, options: EndpointOptions, serv
     reply.header('allow', 'POST')
     return problemWithOrigin(request) ?? new MethodNotAllowedError(request.method, 'POST')
   }
-  const run = atEndOfTurn(answerNow, { name: 'inline' }) // some tools may be
+  const run = batched(answerNow, { name: 'inline' }) // some tools may be
   const serve = serveRoute(run, bodyLimit, false)
   const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
     letKnownPageRead(request, reply)

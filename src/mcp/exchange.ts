@@ -19,6 +19,8 @@ export interface Exchange {
   /** What a guest asks the client. undefined: nothing can be asked. */
   readonly questions: Questions | undefined
   readonly grant: Grant
+  /** Whether the call is one of a task. */
+  readonly isTask?: true
   /** Whether the client gets messages about changed lists without asking for them. */
   readonly hasSession: boolean
   /** Whether the client wants log messages of a level. undefined: it wants none. */

@@ -40,11 +40,12 @@ export function noChanges(): GuestChanges {
  * @param changes - Receives what the guest has changed.
  */
 export function channelTo(
-  client: Pick<Exchange, 'meta' | 'notify' | 'wantsLevel' | 'hasSession'>,
+  client: Pick<Exchange, 'meta' | 'notify' | 'wantsLevel' | 'hasSession' | 'isTask'>,
   questions: Questions | undefined,
   changes: GuestChanges,
 ): AgentChannel {
   const { progressToken } = client.meta
+  const hasToken = isRequestId(progressToken)
   let sent = 0
   let reached = Number.NEGATIVE_INFINITY
   return (name, text) => {
@@ -69,7 +70,7 @@ export function channelTo(
       const { elicitationId } = given // later revisions have no such notification
       if (client.hasSession && typeof elicitationId === 'string')
         client.notify('notifications/elicitation/complete', JSON.stringify({ elicitationId }))
-    } else if (isRequestId(progressToken) && typeof given.progress === 'number') {
+    } else if ((hasToken || client.isTask) && typeof given.progress === 'number') {
       const { progress, total, message } = given
       if (progress <= reached) return undefined // it must grow, and strict clients end the connection
       reached = progress
@@ -77,7 +78,8 @@ export function channelTo(
         ...['progress', ...(typeof total === 'number' ? ['total'] : [])],
         ...(typeof message === 'string' ? ['message'] : []),
       ]
-      client.notify('notifications/progress', membersOf(text, members, { progressToken }))
+      const more = hasToken ? { progressToken } : {}
+      client.notify('notifications/progress', membersOf(text, members, more))
     }
     return undefined
   }

@@ -36,6 +36,9 @@ export interface GuestServer {
 
   has(feature: 'resources' | 'prompts' | 'completions'): boolean
 
+  /** Whether calls of its tools may become tasks. */
+  readonly mayHaveTasks: boolean
+
   /** The tools of the guest. None if it fails. */
   tools(exchange: Exchange): Promise<readonly Tool[]>
 

@@ -17,6 +17,7 @@ import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts
 import { isQuestion, unlessAsked } from './questions.ts'
 import { problemWithSchema } from './schema.ts'
 import { metaOf, read, readFitting, SHAPES } from './shapes.ts'
+import { type TaskRule, taskRule } from './tasks.ts'
 import type { Tool } from './tool.ts'
 import type { ToolNotes } from './tool-notes.ts'
 import { failedResult, type GuestAnswer, guestResult } from './tool-result.ts'
@@ -106,6 +107,10 @@ class HyperMcp implements GuestServer {
     if (this.#isFirstVersion) return false
     const needed = { resources: 'read_resource', prompts: 'get_prompt', completions: 'complete' }
     return this.#exports.has(needed[feature])
+  }
+
+  get mayHaveTasks(): boolean {
+    return taskRule(this.#route.options) !== undefined
   }
 
   get plugin(): string {
@@ -279,6 +284,7 @@ class HyperMcp implements GuestServer {
         ...metaOf(entry),
       },
       headers: inputSchema ? this.#headersOf(inputSchema, name, log) : [],
+      task: this.#taskRuleOf(entry),
       call: async (args, exchange) => {
         try {
           return guestResult(await this.#callTool(ownName, args, exchange), name)
@@ -316,6 +322,14 @@ class HyperMcp implements GuestServer {
       this.#warn(log, (error as Error).message)
       return []
     }
+  }
+
+  /** A tool may say, as in revision 2025-11-25, that it needs tasks, or that it has none. */
+  #taskRuleOf({ execution }: Members): TaskRule | undefined {
+    const rule = taskRule(this.#route.options)
+    const support = isObject(execution) ? execution.taskSupport : undefined
+    if (!rule || support === 'forbidden') return undefined
+    return support === 'required' ? { ...rule, isRequired: true } : rule
   }
 
   #callTool(name: string, args: ToolArguments, exchange: Exchange): Promise<GuestAnswer> {

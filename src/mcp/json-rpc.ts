@@ -137,7 +137,11 @@ export function resultMessage(id: RequestId, result: string): string {
 }
 
 /** The answer of a request that failed, as JSON. @param id - undefined if the id could not be read. */
-export function errorMessage(id: RequestId | undefined, { code, message, data }: RpcError): string {
-  const error = { code, message, ...(data !== undefined && { data }) }
-  return JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error })
+export function errorMessage(id: RequestId | undefined, error: RpcError): string {
+  return JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error: errorMembers(error) })
+}
+
+/** What a client gets of an error. */
+export function errorMembers({ code, message, data }: RpcError): Members {
+  return { code, message, ...(data !== undefined && { data }) }
 }

@@ -5,9 +5,10 @@ import type { Client } from '../route/client.ts'
 import type { Answer } from './answer.ts'
 import { type Members, type RequestId, RPC_CODES, RpcError, resultMessage } from './json-rpc.ts'
 import { META } from './revisions.ts'
+import { ownerOf, type TaskRequest } from './task.ts'
 
 /*
- * Streams of clients that wait for changed lists and resources: `subscriptions/listen`, from revision 2026-07-28 on. A stream outlives the app
+ * Streams of clients that wait for changed lists, resources and tasks: `subscriptions/listen`, from revision 2026-07-28 on. A stream outlives the app
  * that has opened it, because the event it waits for is another app, after a reload.
  *
  * @see https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
@@ -28,12 +29,19 @@ export interface GuestChange {
   readonly resource?: string
 }
 
+/** What clients get notifications of: a change of a plug-in, a changed task (its id), or the end of the process that ran tasks (its number). */
+export type Change = GuestChange | { readonly task: string } | { readonly tasksOf: number }
+
 /** The other processes of a server, which have other clients and may run their requests. */
 export interface AgentRelay {
+  /** The number of this process. */
+  readonly number: number
   /** Cancels the only request with this key, whichever process runs it. */
   cancel(key: string): void
   /** Tells the other processes of changes. */
-  announce(changes: readonly GuestChange[]): void
+  announce(changes: readonly Change[]): void
+  /** Passes on a request about a task. @param owner - The number of the process that has it. */
+  askTask(owner: number, request: TaskRequest): Promise<string | undefined>
 }
 
 /** The member of the filter and the notification, by list. */
@@ -50,6 +58,9 @@ const RESOURCE_UPDATED = 'notifications/resources/updated'
 /** Resources of one stream. */
 const MAX_RESOURCES = 1_000
 
+/** Tasks of one stream. */
+const MAX_TASKS = 100
+
 /** Open streams of all clients of one kind. */
 const MAX_STREAMS = 1_000
 
@@ -59,7 +70,7 @@ const MAX_STREAMS_PER_CLIENT = 100
 /** How long changes are collected. */
 const ANNOUNCE_MS = 20
 
-/** Changes that are collected. Further ones are not announced. */
+/** Changes of plug-ins that are collected. Further ones are not announced. */
 const MAX_PENDING = 1_000
 
 /** The time between two signs of life, which keep reverse proxies from closing a stream. */
@@ -74,6 +85,8 @@ interface ListenRequest {
   /** Lists that the server has. */
   readonly lists: ReadonlySet<ChangingList>
   readonly serverInfo: Members
+  /** What `tasks/get` answers to the client, as JSON. undefined: the task is not known. */
+  readTask(taskId: string): Promise<string | undefined>
 }
 
 interface Stream {
@@ -82,6 +95,10 @@ interface Stream {
   readonly wanted: readonly ChangingList[]
   /** URIs of resources. */
   readonly resources: ReadonlySet<string>
+  /** Ids of tasks. */
+  readonly tasks: Set<string>
+  /** Ids of tasks that changed while the client did not read. It gets their last state when it reads again. */
+  readonly late: Set<string>
 }
 
 /** The streams of all apps that serve an endpoint one after the other. */
@@ -92,8 +109,11 @@ export class ListChanges {
   #versions: ListVersions | undefined
   #heartbeat: NodeJS.Timeout | undefined
   /** Changes that clients will be told of, each once. */
-  readonly #pending = new Map<string, GuestChange>()
+  readonly #pending = new Map<string, Change>()
   #soon: NodeJS.Timeout | undefined
+  #isClosed = false
+  /** Tasks that streams are being told of, and whether they have changed meanwhile. */
+  readonly #telling = new Map<string, boolean>()
 
   /** @param relay - Other processes, which have other clients. Default: there are none. */
   constructor(relay?: Pick<AgentRelay, 'announce'>) {
@@ -109,6 +129,7 @@ export class ListChanges {
   replace(versions: ListVersions): void {
     const before = this.#versions
     this.#versions = versions
+    this.#isClosed = false
     for (const list of NAMES.filter((name) => before?.[name] !== versions[name])) this.#notifyOfList(list)
   }
 
@@ -116,8 +137,8 @@ export class ListChanges {
    * Tells all clients that wait for it of a change, and those of other processes: soon, because a plug-in may say so in each of many
    * calls.
    */
-  announce(change: GuestChange): void {
-    if (this.#pending.size >= MAX_PENDING) return
+  announce(change: Change): void {
+    if (this.#pending.size >= MAX_PENDING && !('task' in change)) return // the number of tasks has a limit
     this.#pending.set(JSON.stringify(change), change)
     this.#soon ??= setTimeout(() => this.#announcePending(), ANNOUNCE_MS).unref()
   }
@@ -131,8 +152,16 @@ export class ListChanges {
   }
 
   /** Tells the clients of this process of changes, after the plug-ins that have lists of them. */
-  announceHere(changes: readonly GuestChange[]): void {
+  announceHere(changes: readonly Change[]): void {
     for (const change of changes) {
+      if ('task' in change) {
+        void this.#tellOfTask(change.task)
+        continue
+      }
+      if ('tasksOf' in change) {
+        this.#notifyOfOwner(change.tasksOf)
+        continue
+      }
       for (const watch of this.#watchers) watch(change)
       const { list, resource } = change
       if (list !== undefined) this.#notifyOfList(list)
@@ -157,41 +186,100 @@ export class ListChanges {
       if (resources.has(uri)) notify(answer, RESOURCE_UPDATED, { uri, _meta: metaOf(request) })
   }
 
+  #notifyOfOwner(owner: number): void {
+    const ids = new Set([...this.#streams].flatMap(({ tasks }) => [...tasks]))
+    for (const id of ids) if (ownerOf(id) === owner) void this.#tellOfTask(id)
+  }
+
+  /** A task may change faster than another process can be asked for it. */
+  async #tellOfTask(id: string): Promise<void> {
+    if (this.#telling.has(id)) return void this.#telling.set(id, true)
+    do {
+      this.#telling.set(id, false)
+      await this.#notifyOfTask(id, this.#streams)
+    } while (this.#telling.get(id))
+    this.#telling.delete(id)
+  }
+
+  /** Streams of a task that is not known any more get nothing of it. Those that wait for nothing else end. */
+  async #notifyOfTask(id: string, streams: Iterable<Stream>): Promise<void> {
+    for (const stream of [...streams].filter(({ tasks }) => tasks.has(id))) {
+      const { request, answer } = stream
+      if (this.#isLate(id, stream)) continue
+      const text = await request.readTask(id).catch(() => '') // its process does not answer
+      if (text === undefined) this.#dropTask(id, stream)
+      else if (text !== '' && !this.#isLate(id, stream)) {
+        const _meta = JSON.stringify(metaOf(request))
+        answer.notify('notifications/tasks', `${text.slice(0, -1)},"_meta":${_meta}}`)
+      }
+    }
+  }
+
+  /** Whether a task has to wait, because the client does not read. */
+  #isLate(id: string, stream: Stream): boolean {
+    const { answer, late } = stream
+    if (!answer.isBehind) return false
+    if (late.size === 0) answer.onceRead(() => this.#catchUp(stream))
+    late.add(id)
+    return true
+  }
+
+  #catchUp(stream: Stream): void {
+    const ids = [...stream.late]
+    stream.late.clear()
+    for (const id of ids) void this.#notifyOfTask(id, [stream])
+  }
+
+  #dropTask(id: string, stream: Stream): void {
+    stream.tasks.delete(id)
+    if (sizeOf(stream) === 0) this.#end(stream)
+  }
+
   /**
    * Answers with a stream that stays open until the client closes it, or the server ends.
    *
    * @throws {@link RpcError} if the filter is invalid, {@link McpStreamsFullError}.
    */
-  listen(request: ListenRequest, answer: Answer): void {
+  async listen(request: ListenRequest, answer: Answer): Promise<void> {
     const filter = filterOf(request)
     const wanted = wantedLists(filter, request)
     const resources = wantedResources(filter, request)
+    const tasks = await wantedTasks(filter, request)
     const { kind, id } = request.client
     const alike = [...this.#streams].filter((stream) => stream.request.client.kind === kind)
     const mine = alike.filter((stream) => stream.request.client.id === id)
     if (alike.length >= MAX_STREAMS) throw new McpStreamsFullError(MAX_STREAMS, '')
     if (mine.length >= MAX_STREAMS_PER_CLIENT)
       throw new McpStreamsFullError(MAX_STREAMS_PER_CLIENT, ' of a client')
-    const stream = { request, answer, wanted, resources }
+    const stream = { request, answer, wanted, resources, tasks, late: new Set<string>() }
     const notifications = {
       ...Object.fromEntries(wanted.map((list) => [LISTS[list].member, true])),
       ...(resources.size > 0 && { resourceSubscriptions: [...resources] }),
+      ...(tasks.size > 0 && { taskIds: [...tasks] }),
     }
     notify(answer, 'notifications/subscriptions/acknowledged', { notifications, _meta: metaOf(request) })
-    if (wanted.length === 0 && resources.size === 0) {
+    if (this.#isClosed || sizeOf(stream) === 0) {
       end(stream)
       return
     }
     this.#streams.add(stream)
     this.#heartbeat ??= setInterval(() => this.#beat(), HEARTBEAT_MS).unref()
     answer.keepOpen(() => this.#forget(stream))
+    for (const id of tasks) void this.#notifyOfTask(id, [stream]) // it may have changed before the stream was open
   }
 
-  /** Ends all streams. Clients see that no more will come. */
+  /** Ends all streams. Clients see that no more will come, until another app answers. */
   close(): void {
     clearTimeout(this.#soon)
     this.#soon = undefined
-    for (const stream of this.#streams) end(stream)
+    this.#isClosed = true
+    for (const stream of this.#streams) this.#end(stream)
+  }
+
+  #end(stream: Stream): void {
+    if (!this.#streams.has(stream)) return
+    this.#forget(stream)
+    end(stream)
   }
 
   #beat(): void {
@@ -228,6 +316,23 @@ function wantedResources(
   if (!Array.isArray(given) || given.length > MAX_RESOURCES || !given.every(isText))
     throw invalid(`resourceSubscriptions must be a list of at most ${MAX_RESOURCES} texts`)
   return new Set(lists.has('resources') ? given : [])
+}
+
+/** The tasks of the filter that the client has. */
+async function wantedTasks(
+  { taskIds: given = [] }: Members,
+  { readTask }: ListenRequest,
+): Promise<Set<string>> {
+  const isText = (id: unknown) => typeof id === 'string'
+  if (!Array.isArray(given) || given.length > MAX_TASKS || !given.every(isText))
+    throw invalid(`taskIds must be a list of at most ${MAX_TASKS} texts`)
+  const texts = await Promise.all(given.map(async (id) => [id, await readTask(id)] as const))
+  return new Set(texts.flatMap(([id, text]) => (text === undefined ? [] : [id])))
+}
+
+/** How much it waits for. */
+function sizeOf({ wanted, resources, tasks }: Stream): number {
+  return wanted.length + resources.size + tasks.size
 }
 
 function invalid(problem: string): RpcError {

@@ -21,15 +21,18 @@ import { newStateSecret, RequestStates } from './request-state.ts'
 import { reviewTools } from './review.ts'
 import { RunningRequests } from './running-requests.ts'
 import { describesItself, isDescription, openSelfDescribed } from './self-described.ts'
+import { type TaskHost, Tasks } from './tasks.ts'
 import { openTool, type Tool } from './tool.ts'
 import { ToolNotes } from './tool-notes.ts'
 
-export { ListChanges, newStateSecret, RunningRequests, ToolNotes }
+export { ListChanges, newStateSecret, RunningRequests, Tasks, ToolNotes }
 
 /** The endpoint of an app. */
 interface McpEndpoint {
   /** What identifies the content of the lists. */
   readonly versions: ListVersions
+  /** What goes on with the calls of tasks, once the app answers. */
+  readonly taskHost: TaskHost
   /** Warns of tools that models cannot use well, and of descriptions that cannot be used. It calls guests, and never throws. */
   review(): Promise<void>
 }
@@ -54,6 +57,8 @@ interface McpHost {
   readonly stateSecret?: string
   /** Requests that clients may cancel. Default: those of this endpoint. */
   readonly running?: RunningRequests
+  /** Calls that go on after their requests. Default: those of this endpoint. */
+  readonly tasks?: Tasks
   /** Warnings that were logged. Default: none. */
   readonly notes?: ToolNotes
 }
@@ -76,6 +81,7 @@ export async function addMcp(
     counter = new RateCounts(),
     stateSecret = newStateSecret(),
     running = new RunningRequests(),
+    tasks: lastingTasks,
     notes = new ToolNotes(),
   }: McpHost,
 ): Promise<McpEndpoint> {
@@ -90,6 +96,7 @@ export async function addMcp(
   const { access: rules, rateLimit, resource, authorizationServers, audit: auditLevel = 'calls' } = options
   const { redactArguments: redact = REDACTED } = options
   const access = openAccess(rules, apiKeys)
+  const tasks = lastingTasks ?? new Tasks(changes)
   const opened = await Promise.all(described.map((route) => openRouteTool(route, notes)))
   const rates = rateLimit && new ClientRates(rateLimit, counter)
   const states = new RequestStates(options.stateSecret ?? stateSecret)
@@ -101,20 +108,20 @@ export async function addMcp(
   const guests = [...opened.flatMap(({ route, guest }) => (guest ? [{ route, guest }] : [])), ...hyper]
   const methods = openMethods(
     { name, version, title, instructions, pageSize, ttlMs },
-    tools,
-    guests.map(({ guest }) => guest),
-    access,
-    audit,
-    changes !== undefined,
-    notes,
+    {
+      ...{ tools, guests: guests.map(({ guest }) => guest), access, audit, notes, tasks },
+      isChanging: changes !== undefined,
+    },
   )
+  tasks.begin(methods.taskHost)
+  if (!lastingTasks) app.addHook('preClose', async () => tasks.close())
   const isFound = resource !== undefined && authorizationServers !== undefined
   const findable = isFound ? resource : undefined
   const scopes = [...new Set(rules?.flatMap(({ scope }) => scope ?? []))]
   addEndpoint(
     app,
     { url, hosts, origins, bodyLimit, resource: findable, scopes, isUnwatched },
-    { methods, access, rates, changes, audit, states, running },
+    { methods, access, rates, changes, audit, states, running, tasks },
   )
   if (isFound) addMetadata(app, { resource, authorizationServers, scopes })
   const stop = changes?.watch((change) => {
@@ -128,6 +135,7 @@ export async function addMcp(
     .map(({ route, guest }) => ({ guest, version: JSON.stringify(versionOf(route)) }))
   const problems = opened.flatMap(({ problem }) => problem ?? [])
   return {
+    taskHost: methods.taskHost,
     versions: methods.versions(JSON.stringify([rules, guests.map(({ route }) => versionOf(route))])),
     review: () => reviewTools({ tools, guests: reviewed, problems }, notes, app.log),
   }

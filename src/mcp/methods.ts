@@ -11,6 +11,15 @@ import type { ChangingList, ListVersions } from './list-changes.ts'
 import { Pages } from './pages.ts'
 import { InputRequired } from './questions.ts'
 import { LEGACY_REVISIONS, META, MODERN_REVISIONS } from './revisions.ts'
+import {
+  isAboutTask,
+  needTasks,
+  TASKS_EXTENSION,
+  type TaskHost,
+  type Tasks,
+  taskRequestOf,
+  unknownTask,
+} from './tasks.ts'
 import type { Tool } from './tool.ts'
 import { ToolBox } from './tool-box.ts'
 import type { ToolNotes } from './tool-notes.ts'
@@ -46,24 +55,28 @@ export interface Methods {
    * @throws {@link RpcError} if the request is wrong, or its method unknown.
    */
   answer(request: Request, exchange: Exchange): Promise<string>
+
+  /** What goes on with the calls of tasks. */
+  readonly taskHost: TaskHost
 }
 
-/**
- * @param tools - In the order of lists. Their names are different.
- * @param guests - Plug-ins with tools of their own, which are listed after the others.
- * @param isChanging - Whether clients can wait for changes of the lists.
- * @param notes - Receive warnings about names that are equal.
- */
-export function openMethods(
-  description: ServerDescription,
-  tools: readonly Tool[],
-  guests: readonly GuestServer[],
-  access: Access,
-  audit: Audit | undefined,
-  isChanging: boolean,
-  notes: ToolNotes,
-): Methods {
-  return new AllMethods(description, tools, guests, access, audit, isChanging, notes)
+/** What answers are made of. */
+interface MethodParts {
+  /** In the order of lists. Their names are different. */
+  readonly tools: readonly Tool[]
+  /** Plug-ins with tools of their own, which are listed after the others. */
+  readonly guests: readonly GuestServer[]
+  readonly access: Access
+  readonly audit: Audit | undefined
+  /** Whether clients can wait for changes of the lists. */
+  readonly isChanging: boolean
+  /** Receive warnings about names that are equal. */
+  readonly notes: ToolNotes
+  readonly tasks: Tasks
+}
+
+export function openMethods(description: ServerDescription, parts: MethodParts): Methods {
+  return new AllMethods(description, parts)
 }
 
 class AllMethods implements Methods {
@@ -79,28 +92,34 @@ class AllMethods implements Methods {
   readonly #isLimited: boolean
   readonly #modernPages: Pages
   readonly #legacyPages: Pages
+  readonly #tasks: Tasks
+  readonly taskHost: TaskHost
 
-  constructor(
-    description: ServerDescription,
-    tools: readonly Tool[],
-    guests: readonly GuestServer[],
-    access: Access,
-    audit: Audit | undefined,
-    isChanging: boolean,
-    notes: ToolNotes,
-  ) {
+  constructor(description: ServerDescription, parts: MethodParts) {
+    const { tools, guests, access, audit, isChanging, notes, tasks } = parts
     const { name, version, title } = description
     this.#description = description
     this.serverInfo = { name, version, ...(title !== undefined && { title }) }
     this.#meta = { [META.serverInfo]: this.serverInfo }
     this.#metaJson = JSON.stringify(this.#meta)
-    this.#tools = new ToolBox(tools, guests, access, notes)
+    this.#tools = new ToolBox(tools, guests, access, notes, tasks)
     this.#guestMethods = new GuestMethods(guests, notes)
     this.#audit = audit
     this.#isChanging = isChanging
     this.#isLimited = access.isLimited
     this.#modernPages = this.#pagesOf(tools, true)
     this.#legacyPages = this.#pagesOf(tools, false)
+    this.#tasks = tasks
+    this.taskHost = {
+      mayHaveTasks: this.#tools.mayHaveTasks,
+      call: (message, exchange) => this.#tools.call(message, exchange),
+      render: (result) => this.#render(result, true),
+      ended: ({ message, exchange: { grant, caller } }, result, ms) => {
+        const audited = { message, client: grant.client, request: caller.request }
+        if (result instanceof RpcError) audit?.refused(audited, result)
+        else audit?.answered(audited, result, ms)
+      },
+    }
   }
 
   changingLists(grant: Grant): ReadonlySet<ChangingList> {
@@ -125,6 +144,7 @@ class AllMethods implements Methods {
   async answer(request: Request, exchange: Exchange): Promise<string> {
     const { revision, caller, grant } = exchange
     const { isModern } = revision
+    if (isAboutTask(request) && isModern && this.#tasks.mayExist) return this.#answerTask(request, exchange)
     const begun = performance.now()
     const result = await this.#resultOrQuestion(request, exchange)
     if (!result) {
@@ -134,6 +154,14 @@ class AllMethods implements Methods {
     const audited = { message: request, client: grant.client, request: caller.request }
     this.#audit?.answered(audited, result, performance.now() - begun)
     return this.#render(result, isModern)
+  }
+
+  async #answerTask(request: Request, exchange: Exchange): Promise<string> {
+    needTasks(exchange)
+    const text = await this.#tasks.answer(taskRequestOf(request, exchange.grant.client))
+    if (text === undefined) throw unknownTask()
+    const members = request.method === 'tasks/get' ? [text.slice(1, -1)] : []
+    return `{${['"resultType":"complete"', ...members, `"_meta":${this.#metaJson}`].join(',')}}`
   }
 
   /** The result, or the question of a guest to the client. */
@@ -159,9 +187,10 @@ class AllMethods implements Methods {
 
   /** undefined: the revision has no such method. */
   #resultOf(
-    { method, params }: Request,
+    request: Request,
     exchange: Exchange,
   ): Members | undefined | Promise<Members | ToolResult | undefined> {
+    const { method, params } = request
     const { isModern } = exchange.revision
     switch (method) {
       case 'server/discover':
@@ -173,7 +202,7 @@ class AllMethods implements Methods {
       case 'tools/list':
         return this.#listTools(params, exchange)
       case 'tools/call':
-        return this.#tools.call(params, exchange)
+        return this.#tools.call(request, exchange)
       case 'resources/list':
         return this.#list('resources', params, exchange)
       case 'resources/templates/list':
@@ -189,7 +218,11 @@ class AllMethods implements Methods {
     const { instructions } = this.#description
     return {
       supportedVersions: MODERN_REVISIONS,
-      capabilities: { ...this.#capabilities(grant, this.changingLists(grant)), logging: {} },
+      capabilities: {
+        ...this.#capabilities(grant, this.changingLists(grant)),
+        logging: {},
+        ...(this.#tools.mayHaveTasks && { extensions: { [TASKS_EXTENSION]: {} } }),
+      },
       ...(instructions !== undefined && { instructions }),
       ...this.#caching,
     }

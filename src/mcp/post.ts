@@ -33,6 +33,7 @@ import type { ClientRates, RateLimit } from './rate-limit.ts'
 import type { RequestStates } from './request-state.ts'
 import { BATCH_REVISION, headerOf, META, type Revision, revisionOf } from './revisions.ts'
 import type { Cancellable, RequestName, RunningRequests } from './running-requests.ts'
+import { needTasks, type Tasks } from './tasks.ts'
 import { headersToMatch, type RequestHeaders, sessionOf } from './transport-headers.ts'
 
 /** Messages of a batch. */
@@ -47,6 +48,7 @@ export interface McpService {
   /** undefined: the lists do not change. */
   readonly changes: ListChanges | undefined
   readonly running: RunningRequests
+  readonly tasks: Tasks
   /** Seals what clients send back with their answers. */
   readonly states: RequestStates
   /** undefined: no lines. */
@@ -64,7 +66,7 @@ export async function answerPost(
     const { access } = service
     const grant = access.grantOf(request)
     const post = { request, answer, grant, ...service } // Node.js 20 adds properties after a spread slowly
-    const { methods, changes } = service
+    const { changes } = service
     const counted = countMessage(post)
     if (counted) await counted
     const read = parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array())
@@ -73,12 +75,9 @@ export async function answerPost(
     const message = readMessage(read)
     if (message.kind === 'notification') takeNotification(message, post)
     if (message.kind !== 'request') return answer.accept()
-    const { id, params, method } = message
-    if (changes && method === 'subscriptions/listen' && revisionOf(message, request.headers).isModern) {
-      const lists = methods.changingLists(grant)
-      const { client } = grant
-      return changes.listen({ id, params, client, lists, serverInfo: methods.serverInfo }, answer)
-    }
+    const { method } = message
+    const revision = method === 'subscriptions/listen' ? revisionOf(message, request.headers) : undefined
+    if (changes && revision?.isModern) return await listen(message, revision, post, changes)
     const text = await answerRequest(message, post, false)
     if (text === undefined) return answer.endWithout()
     if (method === 'initialize') answer.header(SESSION_HEADER, randomUUID())
@@ -87,6 +86,26 @@ export async function answerPost(
     endWithError(error, idOf(value), request, answer)
   }
 }
+
+/** @throws {@link RpcError}, {@link McpStreamsFullError}. */
+async function listen(
+  { id, params }: Request,
+  revision: Revision,
+  { methods, grant, tasks, answer }: Post,
+  changes: ListChanges,
+): Promise<void> {
+  const { _meta, notifications } = params
+  if (isObject(notifications) && notifications.taskIds !== undefined)
+    needTasks({ meta: isObject(_meta) ? _meta : NO_META, revision })
+  const { client } = grant
+  const lists = methods.changingLists(grant)
+  const { serverInfo } = methods
+  const readTask = (taskId: string) =>
+    tasks.answer({ method: 'tasks/get', taskId, client, responses: NO_RESPONSES })
+  await changes.listen({ id, params, client, lists, serverInfo, readTask }, answer)
+}
+
+const NO_RESPONSES: ReadonlyMap<string, string> = new Map()
 
 /** A request with messages. */
 interface Post extends McpService {

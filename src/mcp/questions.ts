@@ -4,6 +4,7 @@ import { isObject } from '../platform/json-text.ts'
 import type { Client } from '../route/client.ts'
 import { type Members, parseJson, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import { MAX_STATE, type RequestStates } from './request-state.ts'
+import { SHAPES, withoutNulls } from './shapes.ts'
 
 /*
  * Questions of a guest to the user, the model or the program of its client, as from revision 2026-07-28 on: the request is answered with
@@ -16,15 +17,29 @@ import { MAX_STATE, type RequestStates } from './request-state.ts'
 /** Answers that a request may collect. */
 const MAX_ANSWERS = 32
 
+/** How often in a row a guest may want to be called again without a question. */
+const MAX_IDLE = 100
+
 /** Requests that may be answered with a question. */
 const ASKING_METHODS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
 /** What a guest asks by a function of its host: the request to the client, and the capability that it needs. */
 const KINDS = {
-  create_elicitation: { method: 'elicitation/create', capability: 'elicitation' },
-  create_message: { method: 'sampling/createMessage', capability: 'sampling' },
-  list_roots: { method: 'roots/list', capability: 'roots' },
+  create_elicitation: {
+    method: 'elicitation/create',
+    capability: 'elicitation',
+    needs:
+      'message, and requestedSchema with type and properties, each a text, number, boolean or choice; or mode "url", message and url',
+  },
+  create_message: {
+    method: 'sampling/createMessage',
+    capability: 'sampling',
+    needs: 'messages with role and content, and maxTokens, an integer',
+  },
+  list_roots: { method: 'roots/list', capability: 'roots', needs: 'nothing' },
 } as const
+
+type Kind = (typeof KINDS)[keyof typeof KINDS]
 
 /** A question and its answer: a digest, so that an answer is never that of another question, and a text in JSON. */
 type Answered = readonly [question: string, answer: string]
@@ -36,8 +51,12 @@ interface State {
   readonly answers: readonly Answered[]
   /** The question that the client was asked. */
   readonly asked?: string
-  /** What the guest asked by its result: the keys, and what it wants back. */
-  readonly own?: { readonly keys: readonly string[]; readonly requestState: unknown }
+  /** What the guest asked by its result: the keys, what it wants back, and how often in a row it has asked nothing. */
+  readonly own?: {
+    readonly keys: readonly string[]
+    readonly requestState: unknown
+    readonly idle: number
+  }
 }
 
 /** The key of the only question of an answer. */
@@ -79,11 +98,21 @@ export class Questions {
   readonly #capabilities: Members
   readonly #answers: readonly Answered[]
   readonly #responses: readonly Member[]
+  readonly #idle: number
   #next = 0
   #end: InputRequired | RpcError | undefined
 
-  /** @throws {@link RpcError} if the state of the request is not one of this server for it. */
-  constructor(request: Request, client: Client, states: RequestStates, capabilities: Members) {
+  /**
+   * @param isRepeated - By the server itself, which keeps the state for as long as the answer takes.
+   * @throws {@link RpcError} if the state of the request is not one of this server for it.
+   */
+  constructor(
+    request: Request,
+    client: Client,
+    states: RequestStates,
+    capabilities: Members,
+    isRepeated = false,
+  ) {
     const { params, text } = request
     this.#states = states
     this.#request = request
@@ -91,13 +120,21 @@ export class Questions {
     this.#capabilities = capabilities
     const { requestState, inputResponses } = params
     const state =
-      requestState === undefined ? undefined : (states.open(requestState, this.#binding()) as State)
+      requestState === undefined
+        ? undefined
+        : (states.open(requestState, this.#binding(), isRepeated) as State)
     const answer = isObject(inputResponses) ? inputResponses[KEY] : undefined
     const asked = isObject(answer) ? state?.asked : undefined
     const latest: readonly Answered[] =
       asked === undefined ? [] : [[asked, jsonAt(text, 'params', 'inputResponses', KEY) ?? '{}']]
     this.#answers = [...(state?.answers ?? []), ...latest]
     this.#responses = state?.own ? responsesTo(state.own, text) : []
+    this.#idle = state?.own?.idle ?? 0
+  }
+
+  /** The questions of the same request with answers, which the server repeats itself. */
+  repeated(request: Request): Questions {
+    return new Questions(request, this.#client, this.#states, this.#capabilities, true)
   }
 
   /** What a guest gets besides its request, if it has asked by its result: `inputResponses`, and its own `requestState`. */
@@ -112,17 +149,24 @@ export class Questions {
    */
   forward({ inputRequests, requestState }: Members): InputRequired | RpcError | undefined {
     const all = isObject(inputRequests) ? Object.entries(inputRequests) : []
-    if (all.length === 0 || all.length > MAX_ANSWERS) return undefined
+    const isEmpty = all.length === 0 && requestState === undefined // with a state alone, it wants to be called again
+    if (isEmpty || all.length > MAX_ANSWERS) return undefined
     const asked: [key: string, request: Members][] = []
     for (const [key, request] of all) {
       const { method, params = {} } = isObject(request) ? request : {}
       const kind = Object.values(KINDS).find((each) => each.method === method)
       if (!kind || !isObject(params)) return undefined
-      const missing = this.#missingCapability(kind.capability, params)
-      if (missing) return missing
-      asked.push([key, { method, params }])
+      const question = given(kind, params)
+      const problem = this.#problemWith(kind, question)
+      if (problem) return problem
+      asked.push([key, { method, params: question }])
     }
-    const own = { keys: asked.map(([key]) => key), requestState }
+    const idle = all.length === 0 ? this.#idle + 1 : 0
+    if (idle > MAX_IDLE) {
+      const message = `The plug-in wants to be called again more than ${MAX_IDLE} times without a question`
+      return new RpcError(RPC_CODES.internalError, message, 200)
+    }
+    const own = { keys: asked.map(([key]) => key), requestState, idle }
     return this.#requiring(Object.fromEntries(asked), { answers: this.#answers, own })
   }
 
@@ -148,10 +192,12 @@ export class Questions {
    */
   ask(name: string, text: string): string | undefined {
     if (!isKind(name) || this.#end) return undefined
-    const { method, capability } = KINDS[name]
+    const kind = KINDS[name]
+    const { method } = kind
     const params = name === 'list_roots' ? {} : paramsOf(text)
     if (!isObject(params)) return undefined
-    const { timeout: _, ...question } = params // of hyper-mcp; a state has a lifetime
+    const { timeout: _, ...own } = params // of hyper-mcp; a state has a lifetime
+    const question = given(kind, own)
     const digest = createHash('sha256')
       .update(JSON.stringify([method, question]))
       .digest('base64url')
@@ -160,13 +206,14 @@ export class Questions {
       this.#next++
       return known[1]
     }
-    this.#end = this.#endWith(method, capability, question, digest)
+    this.#end = this.#endWith(kind, question, digest)
     return undefined
   }
 
-  #endWith(method: string, capability: string, question: Members, asked: string): InputRequired | RpcError {
-    const missing = this.#missingCapability(capability, question)
-    if (missing) return missing
+  #endWith(kind: Kind, question: Members, asked: string): InputRequired | RpcError {
+    const problem = this.#problemWith(kind, question)
+    if (problem) return problem
+    const { method } = kind
     const answers = this.#answers.slice(0, this.#next)
     if (answers.length >= MAX_ANSWERS)
       return new RpcError(RPC_CODES.internalError, `The plug-in asks more than ${MAX_ANSWERS} questions`, 200)
@@ -179,7 +226,20 @@ export class Questions {
       const message = `The plug-in cannot ask: the answers that are known, and its own state, take more than ${MAX_STATE} characters`
       return new RpcError(RPC_CODES.internalError, message, 200)
     }
-    return new InputRequired({ resultType: 'input_required', inputRequests, requestState })
+    const hasQuestions = Object.keys(inputRequests).length > 0
+    return new InputRequired({
+      ...{ resultType: 'input_required', requestState },
+      ...(hasQuestions && { inputRequests }),
+    })
+  }
+
+  /** Why the client cannot be asked: official clients refuse an answer with a question that is not what MCP defines. */
+  #problemWith(kind: Kind, question: Members): RpcError | undefined {
+    const { method, capability, needs } = kind
+    const missing = this.#missingCapability(capability, question)
+    if (missing || SHAPES[capability](question)) return missing
+    const message = `The plug-in has a question that is not one of MCP: ${method} needs ${needs}`
+    return new RpcError(RPC_CODES.internalError, message, 200)
   }
 
   #missingCapability(capability: string, { mode }: Members): RpcError | undefined {
@@ -202,7 +262,7 @@ function responsesTo({ keys, requestState }: NonNullable<State['own']>, text: st
     return answer === undefined ? [] : [[key, answer]]
   })
   return [
-    ['inputResponses', jsonOf(answers)],
+    ...(keys.length === 0 ? [] : [['inputResponses', jsonOf(answers)] as const]),
     ...(requestState === undefined ? [] : [['requestState', JSON.stringify(requestState)] as const]),
   ]
 }
@@ -215,6 +275,13 @@ export function questionsOf(
   capabilities: Members,
 ): Questions | undefined {
   return ASKING_METHODS.has(request.method) ? new Questions(request, client, states, capabilities) : undefined
+}
+
+/** A question without what is null, which counts as missing. The messages to a model may have values that are null. */
+function given({ capability }: Kind, params: Members): Members {
+  const whole = capability === 'elicitation' ? withoutNulls(params) : undefined
+  if (isObject(whole)) return whole
+  return Object.fromEntries(Object.entries(params).filter(([, value]) => value !== null))
 }
 
 function isKind(name: string): name is keyof typeof KINDS {

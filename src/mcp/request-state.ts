@@ -34,10 +34,13 @@ export class RequestStates {
     return whole.length > MAX_STATE ? undefined : whole
   }
 
-  /** @throws {@link RpcError} if it was not sealed for this client and request, or is too old. */
-  open(sealed: unknown, binding: string): unknown {
+  /**
+   * @param mayBeOld - For a state that has not left the server.
+   * @throws {@link RpcError} if it was not sealed for this client and request, or is too old.
+   */
+  open(sealed: unknown, binding: string, mayBeOld = false): unknown {
     const { until, state } = this.#read(sealed, binding)
-    if (Date.now() > until) throw refused('it has expired')
+    if (Date.now() > until && !mayBeOld) throw refused('it has expired')
     return state
   }
 

@@ -90,18 +90,23 @@ function legacyRevision(named = BATCH_REVISION): Revision {
 }
 
 /** The member of `params` that the header `Mcp-Name` repeats, by method. */
-const NAMED_BY: Readonly<Record<string, 'name' | 'uri'>> = {
+const NAMED_BY: Readonly<Record<string, 'name' | 'uri' | 'taskId'>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
 }
 
 function checkMethodHeaders({ method, params }: Request, headers: RequestHeaders): void {
   checkHeader('Mcp-Method', headerOf(headers, 'mcp-method'), method)
   const member = Object.hasOwn(NAMED_BY, method) ? NAMED_BY[method] : undefined
   const name = member && params[member]
-  if (typeof name === 'string')
-    checkHeader('Mcp-Name', decodeHeader('Mcp-Name', headerOf(headers, 'mcp-name')), name)
+  const given = headerOf(headers, 'mcp-name')
+  const mayBeMissing = member === 'taskId' && headers?.['mcp-name'] === undefined // as with FastMCP
+  if (typeof name === 'string' && !mayBeMissing)
+    checkHeader('Mcp-Name', decodeHeader('Mcp-Name', given), name)
 }
 
 /** Intermediaries decide by the header, the server by the body: they must not differ. */

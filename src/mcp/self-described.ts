@@ -49,6 +49,10 @@ class SelfDescribed implements GuestServer {
     this.#plain = this.#toolOf({})
   }
 
+  get mayHaveTasks(): boolean {
+    return this.#plain.task !== undefined
+  }
+
   get plugin(): string {
     return this.#route.plugin.name
   }

@@ -43,7 +43,7 @@ export function questionsIn(text: string): AskedQuestions | undefined {
   const answer: unknown = JSON.parse(text)
   const { result } = isObject(answer) ? answer : {}
   if (!isObject(result) || result.resultType !== 'input_required') return undefined
-  const { inputRequests, requestState } = result
+  const { inputRequests = {}, requestState } = result
   return isObject(inputRequests) ? { inputRequests, requestState } : undefined
 }
 
@@ -51,7 +51,7 @@ export function questionsIn(text: string): AskedQuestions | undefined {
 export function withAnswers(
   request: string,
   answers: ReadonlyMap<string, string>,
-  { requestState }: AskedQuestions,
+  { requestState }: Pick<AskedQuestions, 'requestState'>,
 ): string {
   const message = new Map(jsonMembers(request))
   const params = new Map(jsonMembers(message.get('params')))

@@ -70,20 +70,93 @@ const textContents = object({ ...contents, text })
 const blobContents = object({ ...contents, blob: base64 })
 const resourceContents: Shape = (value) => textContents(value) || blobContents(value)
 
+const media = object({ data: base64, mimeType: text, ...annotated })
+
 /** Shapes of content by `type`. */
 const CONTENT: Readonly<Record<string, Shape>> = {
   text: object({ text, ...annotated }),
-  image: object({ data: base64, mimeType: text, ...annotated }),
-  audio: object({ data: base64, mimeType: text, ...annotated }),
+  image: media,
+  audio: media,
   resource: object({ resource: resourceContents, ...annotated }),
   resource_link: object({ ...described, uri: text, 'mimeType?': text, 'size?': number }),
 }
 
-const content: Shape = (value) =>
-  isObject(value) &&
-  typeof value.type === 'string' &&
-  Object.hasOwn(CONTENT, value.type) &&
-  CONTENT[value.type]?.(value) === true
+/** @param shapes - By the value of `type`. */
+function isOneOf(shapes: Readonly<Record<string, Shape>>, value: unknown): boolean {
+  const { type } = isObject(value) ? value : {}
+  return typeof type === 'string' && Object.hasOwn(shapes, type) && shapes[type]?.(value) === true
+}
+
+const content: Shape = (value) => isOneOf(CONTENT, value)
+
+const titled = { 'title?': text, 'description?': text }
+const choices = listOf(object({ const: text, title: text }))
+const limits = { 'minimum?': number, 'maximum?': number }
+
+/** Shapes of what a form asks for, by `type`: a schema with other parts is none that clients can show. */
+const FIELDS: Readonly<Record<string, Shape>> = {
+  string: object({
+    ...{ ...titled, 'minLength?': number, 'maxLength?': number, 'default?': text },
+    'format?': oneOf('email', 'uri', 'date', 'date-time'),
+    ...{ 'enum?': listOf(text), 'enumNames?': listOf(text), 'oneOf?': choices },
+  }),
+  number: object({ ...titled, ...limits, 'default?': number }),
+  integer: object({ ...titled, ...limits, 'default?': number }),
+  boolean: object({ ...titled, 'default?': flag }),
+  array: object({
+    ...{ ...titled, 'minItems?': number, 'maxItems?': number, 'default?': listOf(text) },
+    items: (value) => untitledItems(value) || titledItems(value),
+  }),
+}
+
+const untitledItems = object({ type: oneOf('string'), enum: listOf(text) })
+const titledItems = object({ anyOf: choices })
+
+const formElicitation = object({
+  'mode?': oneOf('form'),
+  message: text,
+  requestedSchema: object({
+    type: oneOf('object'),
+    properties: mapOf((value) => isOneOf(FIELDS, value)),
+    'required?': listOf(text),
+  }),
+})
+
+const elicitation: Shape = (value) => formElicitation(value) || urlElicitation(value)
+
+const urlElicitation = object({
+  ...{ mode: oneOf('url'), message: text },
+  url: (value) => typeof value === 'string' && URL.canParse(value),
+})
+
+/** Shapes of what a message to a model has. */
+const SAMPLED: Readonly<Record<string, Shape>> = {
+  ...{ text: object({ text, ...annotated }), image: media, audio: media },
+  tool_use: object({ id: text, name: text, input: anyObject }),
+  tool_result: object({ toolUseId: text, content: listOf(content), 'isError?': flag }),
+}
+
+const sampled: Shape = (value) => isOneOf(SAMPLED, value)
+
+const share: Shape = (value) => typeof value === 'number' && value >= 0 && value <= 1
+
+const sampling = object({
+  messages: listOf(object({ role, content: (value) => sampled(value) || listOf(sampled)(value) })),
+  maxTokens: Number.isSafeInteger,
+  ...{
+    'systemPrompt?': text,
+    'temperature?': number,
+    'stopSequences?': listOf(text),
+    'metadata?': anyObject,
+  },
+  'includeContext?': oneOf('none', 'thisServer', 'allServers'),
+  'modelPreferences?': object({
+    ...{ 'costPriority?': share, 'speedPriority?': share, 'intelligencePriority?': share },
+    'hints?': listOf(object({ 'name?': text })),
+  }),
+  'tools?': listOf(object({ name: text, inputSchema: object({ type: oneOf('object') }) })),
+  'toolChoice?': object({ 'mode?': oneOf('auto', 'required', 'none') }),
+})
 
 /** Parts that {@link read} knows. */
 export const SHAPES = {
@@ -109,6 +182,12 @@ export const SHAPES = {
   content,
   resourceContents,
   promptMessage: object({ role, content }),
+  /** The params of `elicitation/create`. */
+  elicitation,
+  /** The params of `sampling/createMessage`. */
+  sampling,
+  /** The params of `roots/list`. */
+  roots: anyObject,
 } as const
 
 /**
@@ -138,7 +217,8 @@ export function metaOf({ _meta }: Members): { readonly _meta?: Members } {
   return isObject(_meta) ? { _meta } : {}
 }
 
-function withoutNulls(value: unknown): unknown {
+/** A value without members that are null. */
+export function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (!isObject(value)) return value
   const present = Object.entries(value).filter(([, member]) => member !== null)

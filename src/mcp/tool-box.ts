@@ -5,9 +5,10 @@ import { claimsOf } from '../route/client.ts'
 import type { Access } from './access.ts'
 import type { Exchange } from './exchange.ts'
 import type { GuestServer } from './guest-server.ts'
-import { type Members, quoted, RPC_CODES, RpcError } from './json-rpc.ts'
+import { type Members, quoted, type Request, RPC_CODES, RpcError } from './json-rpc.ts'
 import { checkParameterHeaders } from './parameter-headers.ts'
 import { firstOfEachName } from './same-names.ts'
+import type { Tasks } from './tasks.ts'
 import type { Tool } from './tool.ts'
 import type { ToolNotes } from './tool-notes.ts'
 import type { ToolResult } from './tool-result.ts'
@@ -23,9 +24,17 @@ export class ToolBox {
   readonly #guests: readonly GuestServer[]
   readonly #notes: ToolNotes
   readonly #scopeFor: Access['scopeFor']
+  readonly #tasks: Tasks
 
   /** @param guests - Plug-ins with tools of their own, which are listed after the others. */
-  constructor(own: readonly Tool[], guests: readonly GuestServer[], { scopeFor }: Access, notes: ToolNotes) {
+  constructor(
+    own: readonly Tool[],
+    guests: readonly GuestServer[],
+    { scopeFor }: Access,
+    notes: ToolNotes,
+    tasks: Tasks,
+  ) {
+    this.#tasks = tasks
     this.#notes = notes
     this.own = own
     this.#byName = new Map(own.map((tool) => [tool.name, tool]))
@@ -38,6 +47,11 @@ export class ToolBox {
     return this.#guests.length === 0
   }
 
+  /** Whether calls of some tools may become tasks. */
+  get mayHaveTasks(): boolean {
+    return this.own.some(({ task }) => task) || this.#guests.some(({ mayHaveTasks }) => mayHaveTasks)
+  }
+
   /** The tools that a client may use, in the order of lists. */
   async allowed(exchange: Exchange): Promise<readonly Tool[]> {
     return (await this.#all(exchange)).filter(({ name }) => exchange.grant.allows(name))
@@ -48,15 +62,16 @@ export class ToolBox {
    *
    * @throws {@link RpcError} if there is no such tool for the client, or the arguments are no object.
    */
-  call(params: Members, exchange: Exchange): Promise<ToolResult> {
-    const { name } = params
+  call(message: Request, exchange: Exchange): Promise<Members | ToolResult> {
+    const { name } = message.params
     const own = typeof name === 'string' ? this.#byName.get(name) : undefined
-    if (own || this.isFixed) return this.#run(own, params, exchange)
-    return this.#findGuestTool(name, exchange).then((tool) => this.#run(tool, params, exchange))
+    if (own || this.isFixed) return this.#run(own, message, exchange)
+    return this.#findGuestTool(name, exchange).then((tool) => this.#run(tool, message, exchange))
   }
 
   /** @throws {@link RpcError} if the client may not call it, or the arguments are no object. */
-  #run(tool: Tool | undefined, { name, arguments: given }: Members, exchange: Exchange): Promise<ToolResult> {
+  #run(tool: Tool | undefined, message: Request, exchange: Exchange): Promise<Members | ToolResult> {
+    const { name, arguments: given } = message.params
     const value = given ?? {}
     if (!tool || !exchange.grant.allows(tool.name)) {
       const unknown = invalidParams(`Unknown tool: ${quoted(name, 128)}`)
@@ -68,7 +83,8 @@ export class ToolBox {
     const { revision, headers, text } = exchange
     const args = { value, text: plainMember(text, 'arguments', value) ?? unambiguousArguments(text, value) }
     if (revision.isModern && headers) checkParameterHeaders(tool.headers, args, headers)
-    return tool.call(args, exchange)
+    if (!tool.task || exchange.isTask) return tool.call(args, exchange)
+    return this.#tasks.call(tool.task, message, exchange, (own) => tool.call(args, own))
   }
 
   /**

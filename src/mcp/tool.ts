@@ -12,6 +12,7 @@ import type { Members } from './json-rpc.ts'
 import { type ParameterHeader, parameterHeadersOf } from './parameter-headers.ts'
 import { isQuestion, unlessAsked } from './questions.ts'
 import { compileSchema } from './schema.ts'
+import { type TaskRule, taskRule } from './tasks.ts'
 import { failedResult, resultOf, type ToolResult } from './tool-result.ts'
 
 /** A tool of the MCP endpoint. */
@@ -23,6 +24,8 @@ export interface Tool {
   readonly listed: Members
   /** Arguments that clients repeat in headers. */
   readonly headers: readonly ParameterHeader[]
+  /** When its calls become tasks. undefined: never. */
+  readonly task: TaskRule | undefined
   /**
    * Checks the arguments and calls the guest. Failures are results with `isError`, because models can read and correct those.
    *
@@ -59,6 +62,7 @@ export function openTool(route: CallableRoute, described: ToolDescription): Tool
       ...(annotations && { annotations }),
     },
     headers: parameterHeadersOf(inputSchema, name),
+    task: taskRule(route.options),
     async call(args, exchange) {
       try {
         const filled = fill(args)

@@ -1,8 +1,8 @@
 import { ByteReader, concat, leb } from './bytes.ts'
-import { BodyReader } from './function-body.ts'
+import { type BodyFigures, BodyReader } from './function-body.ts'
 import { CODE, constant, NO_RESULT, readCode, skipAlignment, skipImmediates } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
-import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
+import { countImported, type FunctionBodies, type ModuleView, SECTION } from './module-view.ts'
 import { F32, F64, I32, I64, readValueType, V128 } from './types.ts'
 
 /** A module with parsed code. */
@@ -28,6 +28,9 @@ export interface Temporaries {
   local(type: number, place?: number): number
 }
 
+/** Added to the opcode of an `if` in a replacement: V8 keeps what is rarely executed out of the way. */
+export const RARELY = 0x100
+
 /** The replacement of an instruction: code, the instruction itself (`undefined`), or impossible (`null`). */
 export type Rewrite = (
   instruction: Instruction,
@@ -36,51 +39,101 @@ export type Rewrite = (
 
 /** Rewrites the functions of a module, one after another. */
 export interface Rewriter {
-  /** A function begins. @param called - Indices of the functions that it calls directly. */
-  begin?(called: ReadonlySet<number>): void
+  /**
+   * A function begins.
+   *
+   * @param called - Indices of the functions that it calls directly.
+   * @param place - Its index among the functions that the module defines.
+   */
+  begin?(called: ReadonlySet<number>, place: number): void
   readonly rewrite: Rewrite
+}
+
+/** A function's encoded locals and instructions. */
+export interface Body {
+  readonly bytes: Uint8Array
+  /** See {@link FunctionBodies}. */
+  readonly rare: readonly number[]
+}
+
+/** The figures of a function that was rewritten. */
+type ChangedBody = Pick<BodyFigures, 'work' | 'optimisingCost'> & { readonly locals: number }
+
+/** The code of a module that was rewritten. */
+export interface RewrittenCode {
+  /** The contents of its sections. */
+  readonly contents: readonly (readonly [id: number, content: Uint8Array])[]
+  /** Figures of the functions that changed. */
+  readonly changed: ReadonlyMap<number, ChangedBody>
+  readonly rare: FunctionBodies['rare']
 }
 
 /**
  * Rewrites the code of a module. Branches name blocks, not positions, so any instruction can be replaced by other code.
  *
  * @param rewriters - For each instruction, the first replacement applies.
- * @param wanted - Bits of `MARK`: functions without them are unchanged.
+ * @param isWanted - Whether a function may change, by its index among those that the module defines: see {@link hasMarks}.
  * @param counter - Holds the figures of the module; updated with those of the new functions.
  * @param added - Bodies of further functions.
- * @returns the content of the section; undefined if an instruction has no possible replacement.
+ * @returns undefined if an instruction has no possible replacement.
  * @throws {@link PluginTooComplexError} if a new function exceeds a limit.
  */
 export function rewriteCode(
   view: ReadView,
-  wanted: number,
+  isWanted: (place: number) => boolean,
   rewriters: readonly Rewriter[],
   counter: FigureCounter,
-  added: readonly Uint8Array[] = [],
-): Uint8Array | undefined {
+  added: readonly Body[] = [],
+): RewrittenCode | undefined {
   const { bytes, bodies } = view
-  const { count, starts, ends, marks } = bodies
+  const { count, starts, ends } = bodies
   const rewriter = new BodyRewriter(view, rewriters, counter)
   const parts = [leb(count + added.length)]
+  const rare = new Map(bodies.rare)
   let size = 0
   for (let place = 0; place < count + added.length; place++) {
-    const isWanted = ((marks[place] ?? 0) & wanted) !== 0
-    const old = added[place - count] ?? bytes.subarray(starts[place], ends[place])
-    const body = isWanted ? rewriter.rewrite(place) : old
-    if (!body) return undefined
-    const length = leb(body.length)
-    parts.push(length, body)
-    size += length.length + body.length
+    const isOld = place < count && !isWanted(place)
+    const body = place < count ? (isOld ? undefined : rewriter.rewrite(place)) : added[place - count]
+    if (!body && !isOld) return undefined
+    if (body && body.rare.length > 0) rare.set(place, body.rare)
+    const code = body?.bytes ?? bytes.subarray(starts[place], ends[place])
+    const length = leb(code.length)
+    parts.push(length, code)
+    size += length.length + code.length
   }
   counter.found('codeBytes', size, 'the code')
   counter.finish()
-  return concat(parts)
+  const contents: [id: number, content: Uint8Array][] = [[SECTION.code, concat(parts)]]
+  if (rare.size > 0) contents.push([SECTION.hints, renderHints(rare, countImported(view, 'function'))])
+  return { contents, changed: rewriter.changed, rare }
+}
+
+/** The content of a custom section: those instructions branch rarely. */
+function renderHints(rare: FunctionBodies['rare'], imported: number): Uint8Array {
+  const functions = [...rare].sort(([a], [b]) => a - b)
+  const hints = functions.map(([place, offsets]) =>
+    concat([
+      leb(imported + place),
+      leb(offsets.length),
+      ...offsets.map((offset) => concat([leb(offset), ONE_BYTE, RARE])),
+    ]),
+  )
+  return concat([leb(functions.length), ...hints])
+}
+
+const ONE_BYTE = Uint8Array.of(1)
+const RARE = Uint8Array.of(0)
+
+/** Selects the functions that have one of these bits of `MARK`. */
+export function hasMarks({ marks }: FunctionBodies, wanted: number): (place: number) => boolean {
+  return (place) => ((marks[place] ?? 0) & wanted) !== 0
 }
 
 class BodyRewriter {
   readonly #view: ReadView
   readonly #rewriters: readonly Rewriter[]
   readonly #counter: FigureCounter
+  readonly changed = new Map<number, ChangedBody>()
   readonly #imported: number
   readonly #reader: ByteReader
   readonly #instruction: CurrentInstruction
@@ -101,7 +154,7 @@ class BodyRewriter {
    * @param place - Index among the functions that the module defines.
    * @returns its new body; undefined if an instruction has no possible replacement.
    */
-  rewrite(place: number): Uint8Array | undefined {
+  rewrite(place: number): Body | undefined {
     const { bytes, bodies } = this.#view
     const end = bodies.ends[place] ?? 0
     const added = new AddedLocals(bodies.locals[place] ?? 0)
@@ -112,11 +165,21 @@ class BodyRewriter {
     const locals = reader.at
     for (let left = groups; left > 0; left--) skipLocals(reader)
     const behindLocals = reader.at
-    this.#begin(reader, end)
+    this.#begin(reader, place, end)
     const parts: Uint8Array[] = []
+    const start = bodies.starts[place] ?? 0
+    const oldRare = bodies.rare.get(place) ?? []
+    let nextRare = 0
+    const rare: number[] = []
+    let length = 0
     let copied = behindLocals
     while (reader.at < end) {
       const at = reader.at
+      const isRare = oldRare[nextRare] === at - start
+      if (isRare) {
+        nextRare++
+        rare.push(length + at - copied)
+      }
       const code = readCode(reader)
       const immediates = reader.at
       skipImmediates(reader, code)
@@ -125,21 +188,23 @@ class BodyRewriter {
       if (other === null) return undefined
       if (!other) continue
       parts.push(bytes.subarray(copied, at), Uint8Array.from(other))
+      length += at - copied
+      for (const [offset, byte] of other.entries()) if (byte >= RARELY) rare.push(length + offset)
+      length += other.length
       copied = reader.at
     }
-    const body = concat([
+    const head = concat([
       leb(groups + added.types.length),
       bytes.subarray(locals, behindLocals),
       ...added.types.map((type) => Uint8Array.of(1, type)),
-      ...parts,
-      bytes.subarray(copied, end),
     ])
+    const body = concat([head, ...parts, bytes.subarray(copied, end)])
     this.#count(place, body, added.types.length)
-    return body
+    return { bytes: body, rare: rare.map((offset) => head.length + offset) }
   }
 
   /** Reads the instructions once in advance, if a rewriter needs to know which functions they call. */
-  #begin(reader: ByteReader, end: number): void {
+  #begin(reader: ByteReader, place: number, end: number): void {
     if (!this.#rewriters.some(({ begin }) => begin)) return
     const start = reader.at
     const called = new Set<number>()
@@ -154,7 +219,7 @@ class BodyRewriter {
       reader.at = behind
     }
     reader.at = start
-    for (const rewriter of this.#rewriters) rewriter.begin?.(called)
+    for (const rewriter of this.#rewriters) rewriter.begin?.(called, place)
   }
 
   #replacement(added: AddedLocals): ReturnType<Rewrite> {
@@ -178,7 +243,8 @@ class BodyRewriter {
     for (let groups = reader.u32(); groups > 0; groups--) skipLocals(reader)
     this.#bodyReader.read(reader, locals, types.results(functions[index] ?? -1))
     // Values passed to and from calls are unchanged.
-    const { callValues } = this.#bodyReader
+    const { callValues, work, optimisingCost } = this.#bodyReader
+    this.changed.set(place, { locals, work, optimisingCost })
     this.#bodyReader.count(this.#counter, where, {
       work: bodies.work[place] ?? 0,
       optimisingCost: bodies.optimisingCost[place] ?? 0,

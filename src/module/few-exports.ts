@@ -42,7 +42,7 @@ export function makeFewExports(
   { view, contents }: Pick<CappedModule, 'view' | 'contents'>,
   others: readonly Uint8Array[] = [],
 ): Uint8Array | undefined {
-  const { exports, functions: all, types } = view
+  const { exports, hostExports, functions: all, types } = view
   if (exports.length < LEAST_EXPORTS) return undefined
   const functions = exports.filter(({ kind }) => kind === 'function').map(({ index }) => index)
   const parts = Array.from({ length: Math.ceil(functions.length / PART) }, (_, part) =>
@@ -50,7 +50,10 @@ export function makeFewExports(
   )
   const kept = exports.filter(mayStay()).map(({ name, kind, index }) => renderExport(name, kind, index))
   const givers = parts.map((_, part) => renderExport(giverName(part), 'function', all.length + part))
-  const form = new Map(contents).set(SECTION.export, renderItems([...kept, ...others, ...givers]))
+  const form = new Map(contents).set(
+    SECTION.export,
+    renderItems([...kept, ...hostExports, ...others, ...givers]),
+  )
   const append = (id: number, items: readonly Uint8Array[]) =>
     form.set(id, appendItems(view, id, items, contents))
   if (functions.length > 0) {

@@ -2,9 +2,9 @@ import { BlockStack, OPENED_BY } from './block-stack.ts'
 import type { ByteReader } from './bytes.ts'
 import {
   ACTION,
+  ACTION_OF,
   CODE,
   codeOf,
-  DO,
   FIRST_PREFIX,
   MARK,
   MARKS,
@@ -20,7 +20,7 @@ import { OPERATIONS, OPTIMISING, OPTIMISING_COST, SLOW_PATH } from './optimising
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
-interface BodyFigures {
+export interface BodyFigures {
   /** Deepest nesting of blocks. */
   readonly nesting: number
   /** Maximum number of values on its stack. */
@@ -222,15 +222,15 @@ export class BodyReader implements BodyFigures {
       blocks.operate(OPERATIONS[code] ?? 0)
       const pops = POPS[code] ?? 0
       if (pops > 0) blocks.pop(pops)
-      switch (ACTION[code]) {
-        case DO.nothing:
+      switch (ACTION_OF[code]) {
+        case ACTION.nothing:
           if (code === CODE.equalZero || code === CODE.nop) {
             if (localEnd === start) localEnd = reader.at
             if (blocks.joinEnd === start) blocks.joinEnd = reader.at
           } else if (code === CODE.select) this.#selects++
           else if (code >= CODE.firstSaturating && code <= CODE.lastSaturating) this.#saturated++
           break
-        case DO.number:
+        case ACTION.number:
           if (code === CODE.localGet) {
             local = reader.u32()
             localEnd = reader.at
@@ -239,44 +239,44 @@ export class BodyReader implements BodyFigures {
             reader.skipNumber()
           }
           break
-        case DO.set:
+        case ACTION.set:
           blocks.sets++
           local = reader.u32()
           localEnd = reader.at
           lastSets[local] = start
           break
-        case DO.access:
+        case ACTION.access:
           uses++
           skipAccess(reader)
           break
-        case DO.end:
+        case ACTION.end:
           blocks.close()
           break
-        case DO.block:
+        case ACTION.block:
           this.#open(reader, OPENED_BY.block)
           break
-        case DO.loop:
+        case ACTION.loop:
           this.#open(reader, OPENED_BY.loop)
           break
-        case DO.if:
+        case ACTION.if:
           this.#branchOn(localEnd === start ? local : undefined, start)
           this.#open(reader, OPENED_BY.if)
           break
-        case DO.else:
+        case ACTION.else:
           if (blocks.openedBy !== OPENED_BY.if) reader.fail('an else belongs to no if')
           blocks.reopen(OPENED_BY.block, blocks.params)
           break
-        case DO.branch:
+        case ACTION.branch:
           blocks.branch(reader.u32(), start)
           blocks.place()
           blocks.stop()
           break
-        case DO.branchIf:
+        case ACTION.branchIf:
           this.#branchOn(localEnd === start ? local : undefined, start)
           blocks.branch(reader.u32(), start, true)
           blocks.place()
           break
-        case DO.branchTable: {
+        case ACTION.branchTable: {
           const targets = reader.u32()
           this.#conditions++
           for (let left = targets; left >= 0; left--) blocks.branch(reader.u32(), start)
@@ -286,11 +286,11 @@ export class BodyReader implements BodyFigures {
           blocks.stop()
           break
         }
-        case DO.return:
+        case ACTION.return:
           this.callValues += results
           blocks.exit()
           break
-        case DO.call: {
+        case ACTION.call: {
           uses++
           const index = reader.u32()
           if (index < imported) {
@@ -300,42 +300,42 @@ export class BodyReader implements BodyFigures {
           this.#call(reader, functions[index] ?? -1, false)
           break
         }
-        case DO.returnCall:
+        case ACTION.returnCall:
           this.#call(reader, functions[reader.u32()] ?? -1, true)
           break
-        case DO.callIndirect: {
+        case ACTION.callIndirect: {
           const type = reader.u32()
           reader.u32() // table
           this.#call(reader, type, false)
           break
         }
-        case DO.returnCallIndirect: {
+        case ACTION.returnCallIndirect: {
           const type = reader.u32()
           reader.u32() // table
           this.#call(reader, type, true)
           break
         }
-        case DO.callRef:
+        case ACTION.callRef:
           this.#call(reader, reader.u32(), false)
           break
-        case DO.returnCallRef:
+        case ACTION.returnCallRef:
           this.#call(reader, reader.u32(), true)
           break
-        case DO.heapType:
+        case ACTION.heapType:
           marks |= heapMark(reader)
           break
-        case DO.select:
+        case ACTION.select:
           this.#selects++
           if (reader.u32() !== 1) reader.fail('a select does not have exactly one type')
           if (readValueType(reader).kind === 'collected') marks |= MARK.collected
           break
-        case DO.unreachable:
+        case ACTION.unreachable:
           blocks.exit()
           break
-        case DO.try:
+        case ACTION.try:
           this.#open(reader, OPENED_BY.try)
           break
-        case DO.catch: {
+        case ACTION.catch: {
           this.#endTry(reader)
           blocks.handle()
           const type = tags[reader.u32()] ?? -1
@@ -344,20 +344,20 @@ export class BodyReader implements BodyFigures {
           blocks.place()
           break
         }
-        case DO.catchAll:
+        case ACTION.catchAll:
           this.#endTry(reader)
           blocks.reopen(OPENED_BY.block, 0)
           blocks.place()
           break
-        case DO.delegate:
+        case ACTION.delegate:
           if (blocks.openedBy !== OPENED_BY.try) reader.fail('a delegate belongs to no try')
           reader.u32()
           blocks.close()
           break
-        case DO.tryTable:
+        case ACTION.tryTable:
           this.#tryTable(reader)
           break
-        case DO.throw: {
+        case ACTION.throw: {
           const type = tags[reader.u32()] ?? -1
           if (!types.isFunction(type)) reader.fail('it throws a missing tag')
           this.callValues += types.params(type)
@@ -366,29 +366,29 @@ export class BodyReader implements BodyFigures {
           blocks.exit()
           break
         }
-        case DO.rethrow:
+        case ACTION.rethrow:
           reader.u32()
           blocks.mayThrow()
           blocks.exit()
           break
-        case DO.throwRef:
+        case ACTION.throwRef:
           blocks.mayThrow()
           blocks.exit()
           break
-        case DO.branchCast:
+        case ACTION.branchCast:
           if (reader.byte() > 3) reader.fail('it has a cast of an unknown kind')
           blocks.branch(reader.u32(), start)
           blocks.place()
           readHeapType(reader)
           readHeapType(reader)
           break
-        case DO.structNew: {
+        case ACTION.structNew: {
           const type = reader.u32()
           this.callValues += types.fields(type)
           blocks.pop(types.fields(type))
           break
         }
-        case DO.arrayFixed: {
+        case ACTION.arrayFixed: {
           reader.u32() // type
           const count = reader.u32()
           this.callValues += count

@@ -6,12 +6,12 @@ import { readHeapType, readValueType } from './types.ts'
  */
 
 /**
- * The immediates of an opcode, or its effect on blocks. {@link ACTION} has one for each known opcode: WebAssembly 3.0
+ * The immediates of an opcode, or its effect on blocks. {@link ACTION_OF} has one for each known opcode: WebAssembly 3.0
  * with relaxed SIMD, threads and legacy exceptions, which is everything that V8 supports without experimental flags.
  *
  * @see {@link https://webassembly.github.io/spec/core/binary/instructions.html}
  */
-export const DO = {
+export const ACTION = {
   unknown: 0,
   nothing: 1,
   number: 2,
@@ -87,6 +87,7 @@ export const CODE = {
   end: 0x0b,
   branchIf: 0x0d,
   call: 0x10,
+  callIndirect: 0x11,
   drop: 0x1a,
   select: 0x1b,
   localGet: 0x20,
@@ -110,7 +111,11 @@ export const CODE = {
   greaterUnsigned: 0x4b,
   add: 0x6a,
   subtract: 0x6b,
+  and: 0x71,
+  shiftRightUnsigned: 0x76,
   add64: 0x7c,
+  shiftRightUnsigned64: 0x88,
+  wrap64: 0xa7,
   functionReference: 0xd2,
   firstSaturating: 0x200,
   lastSaturating: 0x207,
@@ -139,8 +144,8 @@ export function constant(value: number): readonly number[] {
 
 const CODE_COUNT = 0x600
 
-/** One of {@link DO} for each code. */
-export const ACTION: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
+/** One of {@link ACTION} for each code. */
+export const ACTION_OF: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 /** Number of values that it pops. */
 export const POPS: Readonly<Uint8Array> = new Uint8Array(CODE_COUNT)
 /** Number of values that it pushes. */
@@ -164,6 +169,8 @@ export const MARK = {
   callsImport: 32,
   /** Has work that grows with an operand: a memory or a table is filled, copied, initialised or grown. */
   bulk: 64,
+  /** Waits for other threads. */
+  waits: 128,
 } as const
 
 type TableRow = readonly [codes: readonly number[], action: number, pops?: number, pushes?: number]
@@ -175,7 +182,7 @@ export const range = (first: number, last = first): number[] =>
 function define(base: number, rows: readonly TableRow[]): void {
   for (const [codes, action, pops = 0, pushes = 0] of rows) {
     for (const code of codes) {
-      ;(ACTION as Uint8Array)[base + code] = action
+      ;(ACTION_OF as Uint8Array)[base + code] = action
       ;(POPS as Uint8Array)[base + code] = pops
       ;(PUSHES as Uint8Array)[base + code] = pushes
     }
@@ -183,125 +190,135 @@ function define(base: number, rows: readonly TableRow[]): void {
 }
 
 define(0, [
-  [[0x00], DO.unreachable],
-  [[0x01], DO.nothing],
-  [[0x02], DO.block],
-  [[0x03], DO.loop],
-  [[0x04], DO.if, 1],
-  [[0x05], DO.else],
-  [[0x06], DO.try],
-  [[0x07], DO.catch],
-  [[0x08], DO.throw],
-  [[0x09], DO.rethrow],
-  [[0x0a], DO.throwRef, 1],
-  [[0x0b], DO.end],
-  [[0x0c], DO.branch],
-  [[0x0d], DO.branchIf, 1],
-  [[0x0e], DO.branchTable, 1],
-  [[0x0f], DO.return],
-  [[0x10], DO.call],
-  [[0x11], DO.callIndirect, 1],
-  [[0x12], DO.returnCall],
-  [[0x13], DO.returnCallIndirect, 1],
-  [[0x14], DO.callRef, 1],
-  [[0x15], DO.returnCallRef, 1],
-  [[0x18], DO.delegate],
-  [[0x19], DO.catchAll],
-  [[0x1a], DO.nothing, 1], // drop
-  [[0x1b], DO.nothing, 3, 1], // select
-  [[0x1c], DO.select, 3, 1],
-  [[0x1f], DO.tryTable],
-  [[0x20, 0x23], DO.number, 0, 1], // local.get, global.get
-  [[0x21], DO.set, 1], // local.set
-  [[0x22], DO.set, 1, 1], // local.tee
-  [[0x24], DO.number, 1], // global.set
-  [[0x25], DO.number, 1, 1], // table.get
-  [[0x26], DO.number, 2], // table.set
-  [range(0x28, 0x35), DO.access, 1, 1], // loads
-  [range(0x36, 0x3e), DO.access, 2], // stores
-  [[0x3f], DO.number, 0, 1], // memory.size
-  [[0x40], DO.number, 1, 1], // memory.grow
-  [[0x41, 0x42], DO.number, 0, 1], // i32.const, i64.const
-  [[0x43], DO.bytes4, 0, 1], // f32.const
-  [[0x44], DO.bytes8, 0, 1], // f64.const
-  [range(0x45, 0xc4), DO.nothing, 2, 1], // comparisons, arithmetic of two
-  [[0x45, 0x50], DO.nothing, 1, 1], // eqz
-  [[...range(0x67, 0x69), ...range(0x79, 0x7b)], DO.nothing, 1, 1], // clz, ctz, popcnt
-  [[...range(0x8b, 0x91), ...range(0x99, 0x9f)], DO.nothing, 1, 1], // of one float
-  [range(0xa7, 0xc4), DO.nothing, 1, 1], // conversions
-  [[0xd0], DO.heapType, 0, 1], // ref.null
-  [[0xd1, 0xd4], DO.nothing, 1, 1], // ref.is_null, ref.as_non_null
-  [[0xd2], DO.number, 0, 1], // ref.func
-  [[0xd3], DO.nothing, 2, 1], // ref.eq
-  [[0xd5], DO.branchIf, 1, 1], // br_on_null
-  [[0xd6], DO.branchIf, 1], // br_on_non_null
+  [[0x00], ACTION.unreachable],
+  [[0x01], ACTION.nothing],
+  [[0x02], ACTION.block],
+  [[0x03], ACTION.loop],
+  [[0x04], ACTION.if, 1],
+  [[0x05], ACTION.else],
+  [[0x06], ACTION.try],
+  [[0x07], ACTION.catch],
+  [[0x08], ACTION.throw],
+  [[0x09], ACTION.rethrow],
+  [[0x0a], ACTION.throwRef, 1],
+  [[0x0b], ACTION.end],
+  [[0x0c], ACTION.branch],
+  [[0x0d], ACTION.branchIf, 1],
+  [[0x0e], ACTION.branchTable, 1],
+  [[0x0f], ACTION.return],
+  [[0x10], ACTION.call],
+  [[0x11], ACTION.callIndirect, 1],
+  [[0x12], ACTION.returnCall],
+  [[0x13], ACTION.returnCallIndirect, 1],
+  [[0x14], ACTION.callRef, 1],
+  [[0x15], ACTION.returnCallRef, 1],
+  [[0x18], ACTION.delegate],
+  [[0x19], ACTION.catchAll],
+  [[0x1a], ACTION.nothing, 1], // drop
+  [[0x1b], ACTION.nothing, 3, 1], // select
+  [[0x1c], ACTION.select, 3, 1],
+  [[0x1f], ACTION.tryTable],
+  [[0x20, 0x23], ACTION.number, 0, 1], // local.get, global.get
+  [[0x21], ACTION.set, 1], // local.set
+  [[0x22], ACTION.set, 1, 1], // local.tee
+  [[0x24], ACTION.number, 1], // global.set
+  [[0x25], ACTION.number, 1, 1], // table.get
+  [[0x26], ACTION.number, 2], // table.set
+  [range(0x28, 0x35), ACTION.access, 1, 1], // loads
+  [range(0x36, 0x3e), ACTION.access, 2], // stores
+  [[0x3f], ACTION.number, 0, 1], // memory.size
+  [[0x40], ACTION.number, 1, 1], // memory.grow
+  [[0x41, 0x42], ACTION.number, 0, 1], // i32.const, i64.const
+  [[0x43], ACTION.bytes4, 0, 1], // f32.const
+  [[0x44], ACTION.bytes8, 0, 1], // f64.const
+  [range(0x45, 0xc4), ACTION.nothing, 2, 1], // comparisons, arithmetic of two
+  [[0x45, 0x50], ACTION.nothing, 1, 1], // eqz
+  [[...range(0x67, 0x69), ...range(0x79, 0x7b)], ACTION.nothing, 1, 1], // clz, ctz, popcnt
+  [[...range(0x8b, 0x91), ...range(0x99, 0x9f)], ACTION.nothing, 1, 1], // of one float
+  [range(0xa7, 0xc4), ACTION.nothing, 1, 1], // conversions
+  [[0xd0], ACTION.heapType, 0, 1], // ref.null
+  [[0xd1, 0xd4], ACTION.nothing, 1, 1], // ref.is_null, ref.as_non_null
+  [[0xd2], ACTION.number, 0, 1], // ref.func
+  [[0xd3], ACTION.nothing, 2, 1], // ref.eq
+  [[0xd5], ACTION.branchIf, 1, 1], // br_on_null
+  [[0xd6], ACTION.branchIf, 1], // br_on_non_null
 ])
 
 define(0x100, [
-  [[0x00], DO.structNew, 0, 1],
-  [[0x01], DO.number, 0, 1], // struct.new_default
-  [range(0x02, 0x04), DO.numbers, 1, 1], // struct.get
-  [[0x05], DO.numbers, 2], // struct.set
-  [[0x06], DO.number, 2, 1], // array.new
-  [[0x07], DO.number, 1, 1], // array.new_default
-  [[0x08], DO.arrayFixed, 0, 1],
-  [[0x09, 0x0a], DO.numbers, 2, 1], // array.new_data, array.new_elem
-  [range(0x0b, 0x0d), DO.number, 2, 1], // array.get
-  [[0x0e], DO.number, 3], // array.set
-  [[0x0f], DO.nothing, 1, 1], // array.len
-  [[0x10], DO.number, 4], // array.fill
-  [[0x11], DO.numbers, 5], // array.copy
-  [[0x12, 0x13], DO.numbers, 4], // array.init_data, array.init_elem
-  [range(0x14, 0x17), DO.heapType, 1, 1], // ref.test, ref.cast
-  [[0x18, 0x19], DO.branchCast, 1, 1], // br_on_cast, br_on_cast_fail
-  [range(0x1a, 0x1e), DO.nothing, 1, 1], // any.convert_extern, extern.convert_any, i31
+  [[0x00], ACTION.structNew, 0, 1],
+  [[0x01], ACTION.number, 0, 1], // struct.new_default
+  [range(0x02, 0x04), ACTION.numbers, 1, 1], // struct.get
+  [[0x05], ACTION.numbers, 2], // struct.set
+  [[0x06], ACTION.number, 2, 1], // array.new
+  [[0x07], ACTION.number, 1, 1], // array.new_default
+  [[0x08], ACTION.arrayFixed, 0, 1],
+  [[0x09, 0x0a], ACTION.numbers, 2, 1], // array.new_data, array.new_elem
+  [range(0x0b, 0x0d), ACTION.number, 2, 1], // array.get
+  [[0x0e], ACTION.number, 3], // array.set
+  [[0x0f], ACTION.nothing, 1, 1], // array.len
+  [[0x10], ACTION.number, 4], // array.fill
+  [[0x11], ACTION.numbers, 5], // array.copy
+  [[0x12, 0x13], ACTION.numbers, 4], // array.init_data, array.init_elem
+  [range(0x14, 0x17), ACTION.heapType, 1, 1], // ref.test, ref.cast
+  [[0x18, 0x19], ACTION.branchCast, 1, 1], // br_on_cast, br_on_cast_fail
+  [range(0x1a, 0x1e), ACTION.nothing, 1, 1], // any.convert_extern, extern.convert_any, i31
 ])
 
 define(0x200, [
-  [range(0x00, 0x07), DO.nothing, 1, 1], // saturating conversions
-  [[0x08, 0x0a, 0x0c, 0x0e], DO.numbers, 3], // memory.init, memory.copy, table.init, table.copy
-  [[0x09, 0x0d], DO.number], // data.drop, elem.drop
-  [[0x0b, 0x11], DO.number, 3], // memory.fill, table.fill
-  [[0x0f], DO.number, 2, 1], // table.grow
-  [[0x10], DO.number, 0, 1], // table.size
+  [range(0x00, 0x07), ACTION.nothing, 1, 1], // saturating conversions
+  [[0x08, 0x0a, 0x0c, 0x0e], ACTION.numbers, 3], // memory.init, memory.copy, table.init, table.copy
+  [[0x09, 0x0d], ACTION.number], // data.drop, elem.drop
+  [[0x0b, 0x11], ACTION.number, 3], // memory.fill, table.fill
+  [[0x0f], ACTION.number, 2, 1], // table.grow
+  [[0x10], ACTION.number, 0, 1], // table.size
 ])
 
 define(0x300, [
-  [range(0x00, 0x0a), DO.access, 1, 1], // loads
-  [[0x0b], DO.access, 2], // v128.store
-  [[0x0c], DO.bytes16, 0, 1], // v128.const
-  [[0x0d], DO.bytes16, 2, 1], // i8x16.shuffle
-  [[0x0e], DO.nothing, 2, 1], // swizzle
-  [range(0x0f, 0x14), DO.nothing, 1, 1], // splat
-  [[0x15, 0x16, 0x18, 0x19, 0x1b, 0x1d, 0x1f, 0x21], DO.lane, 1, 1], // extract_lane
-  [[0x17, 0x1a, 0x1c, 0x1e, 0x20, 0x22], DO.lane, 2, 1], // replace_lane
-  [range(0x23, 0x51), DO.nothing, 2, 1], // comparisons, and, or, xor
-  [[0x4d, 0x53], DO.nothing, 1, 1], // not, any_true
-  [[0x52], DO.nothing, 3, 1], // bitselect
-  [range(0x54, 0x57), DO.accessLane, 2, 1], // loads of one lane
-  [range(0x58, 0x5b), DO.accessLane, 2], // stores of one lane
-  [[0x5c, 0x5d], DO.access, 1, 1], // loads with zeros
-  [[...range(0x65, 0x66), ...range(0x6b, 0x73), ...range(0x76, 0x79), 0x7b], DO.nothing, 2, 1],
-  [[0x82, 0x85, 0x86, ...range(0x8b, 0x93), ...range(0x95, 0x99), ...range(0x9b, 0x9f)], DO.nothing, 2, 1],
-  [[...range(0xab, 0xae), 0xb1, ...range(0xb5, 0xba), ...range(0xbc, 0xbf)], DO.nothing, 2, 1],
-  [[...range(0xcb, 0xce), 0xd1, ...range(0xd5, 0xdf), ...range(0xe4, 0xeb)], DO.nothing, 2, 1],
-  [[...range(0xf0, 0xf7), 0x100, ...range(0x10d, 0x112)], DO.nothing, 2, 1],
-  [[...range(0x5e, 0x64), ...range(0x67, 0x6a), 0x74, 0x75, 0x7a, ...range(0x7c, 0x7f)], DO.nothing, 1, 1],
-  [[0x80, 0x81, 0x83, 0x84, ...range(0x87, 0x8a), 0x94], DO.nothing, 1, 1],
-  [[0xa0, 0xa1, 0xa3, 0xa4, ...range(0xa7, 0xaa)], DO.nothing, 1, 1],
-  [[0xc0, 0xc1, 0xc3, 0xc4, ...range(0xc7, 0xca)], DO.nothing, 1, 1],
-  [[0xe0, 0xe1, 0xe3, 0xec, 0xed, 0xef, ...range(0xf8, 0xff), ...range(0x101, 0x104)], DO.nothing, 1, 1],
-  [[...range(0x105, 0x10c), 0x113], DO.nothing, 3, 1], // madd, nmadd, laneselect, dot_add
+  [range(0x00, 0x0a), ACTION.access, 1, 1], // loads
+  [[0x0b], ACTION.access, 2], // v128.store
+  [[0x0c], ACTION.bytes16, 0, 1], // v128.const
+  [[0x0d], ACTION.bytes16, 2, 1], // i8x16.shuffle
+  [[0x0e], ACTION.nothing, 2, 1], // swizzle
+  [range(0x0f, 0x14), ACTION.nothing, 1, 1], // splat
+  [[0x15, 0x16, 0x18, 0x19, 0x1b, 0x1d, 0x1f, 0x21], ACTION.lane, 1, 1], // extract_lane
+  [[0x17, 0x1a, 0x1c, 0x1e, 0x20, 0x22], ACTION.lane, 2, 1], // replace_lane
+  [range(0x23, 0x51), ACTION.nothing, 2, 1], // comparisons, and, or, xor
+  [[0x4d, 0x53], ACTION.nothing, 1, 1], // not, any_true
+  [[0x52], ACTION.nothing, 3, 1], // bitselect
+  [range(0x54, 0x57), ACTION.accessLane, 2, 1], // loads of one lane
+  [range(0x58, 0x5b), ACTION.accessLane, 2], // stores of one lane
+  [[0x5c, 0x5d], ACTION.access, 1, 1], // loads with zeros
+  [[...range(0x65, 0x66), ...range(0x6b, 0x73), ...range(0x76, 0x79), 0x7b], ACTION.nothing, 2, 1],
+  [
+    [0x82, 0x85, 0x86, ...range(0x8b, 0x93), ...range(0x95, 0x99), ...range(0x9b, 0x9f)],
+    ACTION.nothing,
+    2,
+    1,
+  ],
+  [[...range(0xab, 0xae), 0xb1, ...range(0xb5, 0xba), ...range(0xbc, 0xbf)], ACTION.nothing, 2, 1],
+  [[...range(0xcb, 0xce), 0xd1, ...range(0xd5, 0xdf), ...range(0xe4, 0xeb)], ACTION.nothing, 2, 1],
+  [[...range(0xf0, 0xf7), 0x100, ...range(0x10d, 0x112)], ACTION.nothing, 2, 1],
+  [
+    [...range(0x5e, 0x64), ...range(0x67, 0x6a), 0x74, 0x75, 0x7a, ...range(0x7c, 0x7f)],
+    ACTION.nothing,
+    1,
+    1,
+  ],
+  [[0x80, 0x81, 0x83, 0x84, ...range(0x87, 0x8a), 0x94], ACTION.nothing, 1, 1],
+  [[0xa0, 0xa1, 0xa3, 0xa4, ...range(0xa7, 0xaa)], ACTION.nothing, 1, 1],
+  [[0xc0, 0xc1, 0xc3, 0xc4, ...range(0xc7, 0xca)], ACTION.nothing, 1, 1],
+  [[0xe0, 0xe1, 0xe3, 0xec, 0xed, 0xef, ...range(0xf8, 0xff), ...range(0x101, 0x104)], ACTION.nothing, 1, 1],
+  [[...range(0x105, 0x10c), 0x113], ACTION.nothing, 3, 1], // madd, nmadd, laneselect, dot_add
 ])
 
 define(0x500, [
-  [[0x00], DO.access, 2, 1], // notify
-  [[0x01, 0x02], DO.access, 3, 1], // wait
-  [[0x03], DO.lane], // fence
-  [range(0x10, 0x16), DO.access, 1, 1], // loads
-  [range(0x17, 0x1d), DO.access, 2], // stores
-  [range(0x1e, 0x47), DO.access, 2, 1], // read, modify, write
-  [range(0x48, 0x4e), DO.access, 3, 1], // compare and exchange
+  [[0x00], ACTION.access, 2, 1], // notify
+  [[0x01, 0x02], ACTION.access, 3, 1], // wait
+  [[0x03], ACTION.lane], // fence
+  [range(0x10, 0x16), ACTION.access, 1, 1], // loads
+  [range(0x17, 0x1d), ACTION.access, 2], // stores
+  [range(0x1e, 0x47), ACTION.access, 2, 1], // read, modify, write
+  [range(0x48, 0x4e), ACTION.access, 3, 1], // compare and exchange
 ])
 
 function mark(bit: number, codes: readonly number[]): void {
@@ -317,6 +334,7 @@ mark(MARK.writes, [CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])
 mark(MARK.writes, [CODE.vectorStore, ...range(CODE.firstLaneStore, CODE.lastLaneStore)])
 mark(MARK.writesAtomically, range(0x517, 0x54e))
 mark(MARK.bulk, [CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill, CODE.memoryGrow])
+mark(MARK.waits, [0x501, 0x502])
 mark(MARK.bulk, [CODE.tableInit, CODE.tableCopy, CODE.tableFill, CODE.tableGrow])
 
 const HAS_MEMORY_INDEX = 0x40
@@ -328,78 +346,78 @@ const HAS_MEMORY_INDEX = 0x40
  * @throws {@link PluginInvalidError} if the instruction or one of its immediates is unknown.
  */
 export function skipImmediates(reader: ByteReader, code: number): void {
-  switch (ACTION[code]) {
-    case DO.nothing:
-    case DO.unreachable:
-    case DO.end:
-    case DO.else:
-    case DO.return:
-    case DO.catchAll:
-    case DO.throwRef:
+  switch (ACTION_OF[code]) {
+    case ACTION.nothing:
+    case ACTION.unreachable:
+    case ACTION.end:
+    case ACTION.else:
+    case ACTION.return:
+    case ACTION.catchAll:
+    case ACTION.throwRef:
       break
-    case DO.number:
-    case DO.set:
-    case DO.branch:
-    case DO.branchIf:
-    case DO.call:
-    case DO.callRef:
-    case DO.returnCall:
-    case DO.returnCallRef:
-    case DO.catch:
-    case DO.delegate:
-    case DO.throw:
-    case DO.rethrow:
-    case DO.structNew:
+    case ACTION.number:
+    case ACTION.set:
+    case ACTION.branch:
+    case ACTION.branchIf:
+    case ACTION.call:
+    case ACTION.callRef:
+    case ACTION.returnCall:
+    case ACTION.returnCallRef:
+    case ACTION.catch:
+    case ACTION.delegate:
+    case ACTION.throw:
+    case ACTION.rethrow:
+    case ACTION.structNew:
       reader.skipNumber()
       break
-    case DO.numbers:
-    case DO.callIndirect:
-    case DO.returnCallIndirect:
-    case DO.arrayFixed:
+    case ACTION.numbers:
+    case ACTION.callIndirect:
+    case ACTION.returnCallIndirect:
+    case ACTION.arrayFixed:
       reader.skipNumber()
       reader.skipNumber()
       break
-    case DO.access:
+    case ACTION.access:
       skipAccess(reader)
       break
-    case DO.block:
-    case DO.loop:
-    case DO.if:
-    case DO.try:
+    case ACTION.block:
+    case ACTION.loop:
+    case ACTION.if:
+    case ACTION.try:
       skipBlockType(reader)
       break
-    case DO.bytes4:
+    case ACTION.bytes4:
       reader.skip(4)
       break
-    case DO.bytes8:
+    case ACTION.bytes8:
       reader.skip(8)
       break
-    case DO.bytes16:
+    case ACTION.bytes16:
       reader.skip(16)
       break
-    case DO.lane:
+    case ACTION.lane:
       reader.skip(1)
       break
-    case DO.accessLane:
+    case ACTION.accessLane:
       skipAccess(reader)
       reader.skip(1)
       break
-    case DO.heapType:
+    case ACTION.heapType:
       readHeapType(reader)
       break
-    case DO.select:
+    case ACTION.select:
       for (let left = reader.u32(); left > 0; left--) readValueType(reader)
       break
-    case DO.branchTable:
+    case ACTION.branchTable:
       for (let left = reader.u32(); left >= 0; left--) reader.skipNumber()
       break
-    case DO.branchCast:
+    case ACTION.branchCast:
       if (reader.byte() > 3) reader.fail('it has a cast of an unknown kind')
       reader.skipNumber()
       readHeapType(reader)
       readHeapType(reader)
       break
-    case DO.tryTable:
+    case ACTION.tryTable:
       skipBlockType(reader)
       for (let left = reader.u32(); left > 0; left--) {
         if (readHandlerKind(reader) < 2) reader.skipNumber()

@@ -1,7 +1,16 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 import { ByteReader, concat, leb } from './bytes.ts'
-import { type Instruction, type Rewriter, rewriteCode, type Temporaries } from './code-rewriter.ts'
-import { ACTION, CODE, constant, DO, MARK, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
+import { hasMarks, type Instruction, type Rewriter, rewriteCode, type Temporaries } from './code-rewriter.ts'
+import {
+  ACTION,
+  ACTION_OF,
+  CODE,
+  constant,
+  MARK,
+  NO_RESULT,
+  readCode,
+  skipImmediates,
+} from './instructions.ts'
 import { KERNEL_WASM } from './kernel-wasm.ts'
 import { FigureCounter } from './limits.ts'
 import type { CappedModule } from './memory-cap.ts'
@@ -74,9 +83,9 @@ export function mergeKernel({ view }: CappedModule, { contents, rewriter }: Merg
   if (!bodies) return 'its code was not read'
   const counter = new FigureCounter(view.limits, view.name, view.figures)
   try {
-    const code = rewriteCode({ ...view, bodies }, MARK.callsImport, [rewriter], counter)
+    const code = rewriteCode({ ...view, bodies }, hasMarks(bodies, MARK.callsImport), [rewriter], counter)
     if (!code) return 'its code cannot be rewritten'
-    const changed = new Map(contents).set(SECTION.code, code)
+    const changed = new Map([...contents, ...code.contents])
     const bytes = withContents(view, changed)
     counter.found('moduleBytes', bytes.length, 'the module')
     return { view, bytes, contents: changed, memories: [] }
@@ -127,7 +136,14 @@ const LOCAL = -2
 const ROOT = -10
 
 /** The functions of the kernel that are worth it. The others run once per call, or are long. */
-const INLINED = ['load_u8', 'load_u64', 'store_u8', 'store_u64', 'input_load_u8', 'input_load_u64']
+export const INLINED: readonly string[] = [
+  'load_u8',
+  'load_u64',
+  'store_u8',
+  'store_u64',
+  'input_load_u8',
+  'input_load_u64',
+]
 /** The namespace from which guests import the functions of Extism. */
 export const EXTISM_NAMESPACE = 'extism:host/env'
 
@@ -181,7 +197,7 @@ function inlineOf({ bytes, bodies, types, functions, name }: ModuleView, index: 
       code = parts[1]
       reader.skip(2) // unreachable end
     } else if (instruction === CODE.localGet) code.push(CODE.localGet, LOCAL - (rest[0] ?? 0))
-    else if (ACTION[instruction] !== DO.access) code.push(...bytes.subarray(at, reader.at))
+    else if (ACTION_OF[instruction] !== ACTION.access) code.push(...bytes.subarray(at, reader.at))
     else if (constant) {
       code.length -= constant.length
       const known = roots.findIndex(({ address }) => address === constant?.value)
@@ -214,11 +230,11 @@ class CallReplacer implements Rewriter {
   }
 
   rewrite(instruction: Instruction, temporaries: Temporaries): readonly number[] | undefined {
-    const action = ACTION[instruction.code]
-    if (action === DO.call) {
+    const action = ACTION_OF[instruction.code]
+    if (action === ACTION.call) {
       const inline = this.#replaced.get(instruction.immediates().u32())
       if (inline && this.#left-- > 0) return this.#expand(inline, temporaries)
-    } else if (action !== DO.callIndirect && action !== DO.callRef) return undefined
+    } else if (action !== ACTION.callIndirect && action !== ACTION.callRef) return undefined
     return this.#forgetsInput ? [...forgetInput(temporaries), ...instruction.bytes] : undefined
   }
 

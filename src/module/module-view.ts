@@ -17,13 +17,18 @@ export const SECTION = {
   data: 11,
   dataCount: 12,
   tag: 13,
+  /** Custom sections of branch hints, which have no id of their own. */
+  hints: 0x100,
 } as const
+
+/** The name of custom sections with branch hints. */
+export const HINTS_NAME = 'metadata.code.branch_hint'
 
 /** The order of sections, which differs from that of their ids. Custom sections may be anywhere. */
 export const SECTION_ORDER: readonly number[] = [
   ...[SECTION.type, SECTION.import, SECTION.function, SECTION.table, SECTION.memory, SECTION.tag],
   ...[SECTION.global, SECTION.export, SECTION.start, SECTION.element, SECTION.dataCount],
-  ...[SECTION.code, SECTION.data],
+  ...[SECTION.hints, SECTION.code, SECTION.data],
 ]
 
 /** The header of every module: the magic number and the version. */
@@ -88,6 +93,8 @@ export interface FunctionBodies {
   readonly ends: Readonly<Uint32Array>
   /** Number of its locals, including parameters. */
   readonly locals: Readonly<Uint32Array>
+  /** The offsets in a function, from the start of its locals, of instructions whose branches are rare; few functions have any. */
+  readonly rare: ReadonlyMap<number, readonly number[]>
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
   /** See `BodyFigures`. */
@@ -128,6 +135,8 @@ export interface ModuleView {
   /** The lowest address with initial data: 0 if unknown, infinite if there is none. */
   readonly lowestData: number
   readonly customSections: readonly CustomSection[]
+  /** Encoded exports that were added for the host. `exports` does not have them. */
+  readonly hostExports: readonly Uint8Array[]
   /** The largest value of each kind, or the sum. */
   readonly figures: Readonly<Record<LimitName, number>>
   /** Bytes of its data, which the engine keeps for the life of the process. */

@@ -1,5 +1,6 @@
 import { ByteReader, concat, leb } from './bytes.ts'
 import {
+  HINTS_NAME,
   ITEM_KINDS,
   type ItemKind,
   MODULE_HEADER_BYTES,
@@ -17,12 +18,13 @@ function sectionContent({ bytes, sections }: ModuleView, wanted: number): Uint8A
   return section && bytes.subarray(section.content, section.end)
 }
 
-/** @returns the module with some sections replaced or added. */
+/** @returns the module with some sections replaced or added, without branch hints for code that was replaced. */
 export function withContents({ bytes, sections }: ModuleView, contents: SectionContents): Uint8Array {
   if (contents.size === 0) return bytes
   const left = new Map(contents)
-  const parts = sections.flatMap(({ id, start, end }) => {
-    const before = id === SECTION.custom ? [] : takeBefore(left, id)
+  const kept = contents.has(SECTION.code) ? sections.filter(({ id }) => id !== SECTION.hints) : sections
+  const parts = kept.flatMap(({ id, start, end }) => {
+    const before = id === SECTION.custom || id === SECTION.hints ? [] : takeBefore(left, id)
     const content = left.get(id)
     left.delete(id)
     return [...before, content ? renderSection(id, content) : bytes.subarray(start, end)]
@@ -71,5 +73,9 @@ function takeBefore(contents: Map<number, Uint8Array>, id: number | undefined): 
 }
 
 function renderSection(id: number, content: Uint8Array): Uint8Array {
+  if (id === SECTION.hints) {
+    const name = Buffer.from(HINTS_NAME)
+    return renderSection(SECTION.custom, concat([leb(name.length), name, content]))
+  }
   return concat([Uint8Array.of(id), leb(content.length), content])
 }

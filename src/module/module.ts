@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { PluginInvalidError } from '../errors/errors.ts'
 import { ByteReader } from './bytes.ts'
 import {
+  HINTS_NAME,
   MODULE_HEADER_BYTES,
   type ModuleView,
   SECTION,
@@ -32,14 +33,15 @@ export function readModule(bytes: Uint8Array, options: ReadOptions, name: string
   let last = -1
   for (const { id, content, end } of sections) {
     reader.at = content
-    if (id !== SECTION.custom) {
+    const isCustom = id === SECTION.custom || id === SECTION.hints
+    if (!isCustom) {
       const place = SECTION_ORDER.indexOf(id)
       if (place < 0) reader.fail(`it has an unknown section (${id})`)
       if (place <= last) reader.fail(`section ${id} is duplicate or out of order`)
       last = place
     }
     const section = reader.part(end - content)
-    contents.read(id, section)
+    contents.read(isCustom ? SECTION.custom : id, section)
     if (!section.done) section.fail(`section ${id} is longer than its content`)
   }
   return { name, bytes, limits: options.limits ?? {}, sections, ...contents.contents(reader) }
@@ -57,10 +59,18 @@ export function findSections(bytes: Uint8Array, name: string): SectionRange[] {
     const content = reader.at
     const end = content + size
     if (end > bytes.length) throw cutOff(name, end - bytes.length, bytes)
-    sections.push({ id, start, content, end })
+    const hasHints = id === SECTION.custom && isNamed(bytes.subarray(content, end), HINTS_NAME)
+    sections.push({ id: hasHints ? SECTION.hints : id, start, content, end })
     reader.at = end
   }
   return sections
+}
+
+/** @param content - Of a custom section. @param name - Shorter than 128 characters. */
+function isNamed(content: Uint8Array, name: string): boolean {
+  return (
+    content[0] === name.length && Buffer.from(content.subarray(1, 1 + name.length)).equals(Buffer.from(name))
+  )
 }
 
 function cutOff(name: string, missing: number, bytes: Uint8Array): Error {

@@ -1,4 +1,4 @@
-import { ACTION, CODE, DO, range } from './instructions.ts'
+import { ACTION, ACTION_OF, CODE, range } from './instructions.ts'
 
 /*
  * An estimate of what V8's optimising compiler takes for a function. A unit is a byte of memory or 2 ns of CPU, of which the
@@ -7,7 +7,7 @@ import { ACTION, CODE, DO, range } from './instructions.ts'
  */
 
 /** The cost of each instruction, with those that get its operands, by code. The default is that of arithmetic. */
-export const OPTIMISING_COST: Readonly<Uint16Array> = new Uint16Array(ACTION.length).fill(600)
+export const OPTIMISING_COST: Readonly<Uint16Array> = new Uint16Array(ACTION_OF.length).fill(600)
 
 /** What is not counted by instruction. */
 export const OPTIMISING = {
@@ -86,8 +86,19 @@ export const OPTIMISING = {
 } as const
 
 const CONTROL: ReadonlySet<number> = new Set([
-  ...[DO.end, DO.else, DO.block, DO.loop, DO.set, DO.if, DO.branch, DO.branchIf, DO.branchTable, DO.return],
-  ...[DO.unreachable, DO.try, DO.catch, DO.catchAll, DO.delegate, DO.tryTable],
+  ...[
+    ACTION.end,
+    ACTION.else,
+    ACTION.block,
+    ACTION.loop,
+    ACTION.set,
+    ACTION.if,
+    ACTION.branch,
+    ACTION.branchIf,
+    ACTION.branchTable,
+    ACTION.return,
+  ],
+  ...[ACTION.unreachable, ACTION.try, ACTION.catch, ACTION.catchAll, ACTION.delegate, ACTION.tryTable],
 ])
 
 function cost(bytes: number, codes: readonly number[]): void {
@@ -95,19 +106,28 @@ function cost(bytes: number, codes: readonly number[]): void {
 }
 
 function costOf(bytes: number, ...actions: readonly number[]): void {
-  for (const [code, action] of ACTION.entries()) if (actions.includes(action)) cost(bytes, [code])
+  for (const [code, action] of ACTION_OF.entries()) if (actions.includes(action)) cost(bytes, [code])
 }
 
-costOf(50, DO.end, DO.else, DO.block, DO.set, DO.number, DO.bytes4, DO.bytes8)
-costOf(1_350, DO.access, DO.accessLane, DO.bytes16, DO.lane)
-costOf(3_000, DO.if, DO.branch, DO.branchIf, DO.branchTable, DO.return, DO.unreachable, DO.select)
-costOf(65_000, DO.loop)
-costOf(15_000, DO.try, DO.catch, DO.catchAll, DO.delegate, DO.tryTable)
-costOf(9_000, DO.throw, DO.rethrow, DO.throwRef)
-costOf(2_000, DO.call)
-costOf(4_000, DO.returnCall)
-costOf(7_500, DO.callIndirect, DO.returnCallIndirect)
-costOf(12_000, DO.callRef, DO.returnCallRef)
+costOf(50, ACTION.end, ACTION.else, ACTION.block, ACTION.set, ACTION.number, ACTION.bytes4, ACTION.bytes8)
+costOf(1_350, ACTION.access, ACTION.accessLane, ACTION.bytes16, ACTION.lane)
+costOf(
+  3_000,
+  ACTION.if,
+  ACTION.branch,
+  ACTION.branchIf,
+  ACTION.branchTable,
+  ACTION.return,
+  ACTION.unreachable,
+  ACTION.select,
+)
+costOf(65_000, ACTION.loop)
+costOf(15_000, ACTION.try, ACTION.catch, ACTION.catchAll, ACTION.delegate, ACTION.tryTable)
+costOf(9_000, ACTION.throw, ACTION.rethrow, ACTION.throwRef)
+costOf(2_000, ACTION.call)
+costOf(4_000, ACTION.returnCall)
+costOf(7_500, ACTION.callIndirect, ACTION.returnCallIndirect)
+costOf(12_000, ACTION.callRef, ACTION.returnCallRef)
 cost(100, [CODE.nop, CODE.drop])
 cost(900, [CODE.globalGet, CODE.globalSet])
 cost(12_000, [CODE.tableGet])
@@ -125,15 +145,16 @@ cost(12_000, range(0x500, 0x502)) // notify and wait
 cost(4_500, range(0x510, 0x54e)) // atomic accesses
 
 /** 1 for each code of an instruction with a slow path, whose number counts by its square. */
-export const SLOW_PATH: Readonly<Uint8Array> = new Uint8Array(ACTION.length)
+export const SLOW_PATH: Readonly<Uint8Array> = new Uint8Array(ACTION_OF.length)
 
 for (const code of [CODE.tableGet, CODE.tableSet, CODE.memoryGrow, ...range(CODE.memoryInit, CODE.tableFill)])
   (SLOW_PATH as Uint8Array)[code] = 1
-for (const [code, action] of ACTION.entries())
-  if (action === DO.callIndirect || action === DO.returnCallIndirect) (SLOW_PATH as Uint8Array)[code] = 1
+for (const [code, action] of ACTION_OF.entries())
+  if (action === ACTION.callIndirect || action === ACTION.returnCallIndirect)
+    (SLOW_PATH as Uint8Array)[code] = 1
 
 /** For each code: the operations of Node.js 24 that have a value. */
 export const OPERATIONS: Readonly<Uint8Array> = Uint8Array.from(OPTIMISING_COST, (bytes, code) => {
-  if (code === CODE.localGet || CONTROL.has(ACTION[code] ?? DO.nothing)) return 0
+  if (code === CODE.localGet || CONTROL.has(ACTION_OF[code] ?? ACTION.nothing)) return 0
   return Math.ceil(bytes / 600)
 })

@@ -1,6 +1,6 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 import { leb } from './bytes.ts'
-import { countPages, type Rewriter, rewriteCode, trackLowest } from './code-rewriter.ts'
+import { countPages, hasMarks, type Rewriter, rewriteCode, trackLowest } from './code-rewriter.ts'
 import { makeFewExports } from './few-exports.ts'
 import { CODE, constant, MARK } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
@@ -90,9 +90,9 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
     if (isTracked) rewriters.push({ rewrite: trackLowest(lowest) })
     if (merge) rewriters.push(merge.rewriter)
     const wanted = MARK.sizesMemory | (isTracked ? MARK.writes : 0) | (merge ? MARK.callsImport : 0)
-    const code = rewriteCode({ ...view, bodies }, wanted, rewriters, counter)
+    const code = rewriteCode({ ...view, bodies }, hasMarks(bodies, wanted), rewriters, counter)
     if (!code) return undefined
-    form.set(SECTION.code, code)
+    for (const [id, content] of code.contents) form.set(id, content)
   }
   const bytes = withContents(view, form)
   counter.found('moduleBytes', bytes.length, 'the module')

@@ -1,6 +1,6 @@
 import type { ByteReader } from './bytes.ts'
 import { BodyReader } from './function-body.ts'
-import { ACTION, CODE, DO, MARK, MARKS, readCode, skipImmediates } from './instructions.ts'
+import { ACTION, ACTION_OF, CODE, MARK, MARKS, readCode, skipImmediates } from './instructions.ts'
 import { FigureCounter, type LimitName, type ModuleLimits } from './limits.ts'
 import {
   type CustomSection,
@@ -73,6 +73,7 @@ export class SectionReader {
       bodies: this.#bodies,
       lowestData: this.#lowestData,
       customSections: this.#customSections,
+      hostExports: [],
       figures: this.#counter.figures,
       processTypes: this.#typeReader.processTypes,
       needsProcess: this.#typeReader.needsProcess,
@@ -294,12 +295,12 @@ export class SectionReader {
     const start = reader.at
     let value: number | undefined
     let instructions = 0
-    for (let code = readCode(reader); ACTION[code] !== DO.end; code = readCode(reader)) {
+    for (let code = readCode(reader); ACTION_OF[code] !== ACTION.end; code = readCode(reader)) {
       if (MARKS[code] === MARK.collected) this.#typeReader.unbounded(UNBOUNDED.collected)
       instructions++
       if (code === CODE.constant) value = reader.s33() >>> 0
-      else if (ACTION[code] === DO.heapType) this.#typeReader.heap(reader)
-      else if (IN_CONSTANTS.has(ACTION[code] ?? DO.unknown)) skipImmediates(reader, code)
+      else if (ACTION_OF[code] === ACTION.heapType) this.#typeReader.heap(reader)
+      else if (IN_CONSTANTS.has(ACTION_OF[code] ?? ACTION.unknown)) skipImmediates(reader, code)
       else reader.fail(`it has an unknown constant instruction (0x${code.toString(16)})`)
     }
     this.#found('expressionBytes', reader.at - start, 'a constant expression')
@@ -363,6 +364,7 @@ function noBodies(count: number) {
     starts: new Uint32Array(count),
     ends: new Uint32Array(count),
     locals: new Uint32Array(count),
+    rare: new Map<number, readonly number[]>(),
     work: new Float64Array(count),
     optimisingCost: new Float64Array(count),
     marks: new Uint8Array(count),
@@ -379,6 +381,6 @@ const IN_MEMORY = 2
 
 /** Instructions allowed in a constant expression. */
 const IN_CONSTANTS: ReadonlySet<number> = new Set([
-  ...[DO.nothing, DO.numbers, DO.arrayFixed, DO.number, DO.structNew],
-  ...[DO.bytes4, DO.bytes8, DO.bytes16],
+  ...[ACTION.nothing, ACTION.numbers, ACTION.arrayFixed, ACTION.number, ACTION.structNew],
+  ...[ACTION.bytes4, ACTION.bytes8, ACTION.bytes16],
 ])

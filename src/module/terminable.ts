@@ -1,10 +1,10 @@
-import { ByteReader, leb } from './bytes.ts'
-import { type Instruction, type Rewriter, rewriteCode } from './code-rewriter.ts'
-import { ACTION, CODE, constant, DO, MARK, MARKS, NO_RESULT } from './instructions.ts'
+import { leb } from './bytes.ts'
+import { hasMarks, type Instruction, type Rewriter, rewriteCode } from './code-rewriter.ts'
+import { ACTION, ACTION_OF, CODE, constant, MARK, MARKS, NO_RESULT } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
-import { findSections } from './module.ts'
-import { type FunctionBodies, type ModuleView, SECTION } from './module-view.ts'
+import { type ModuleView, SECTION } from './module-view.ts'
 import { appendItems, withContents } from './module-writer.ts'
+import { withCode } from './rewritten-view.ts'
 import { FUNCTION_FORM, I32, I64, numberType, sharedTypeKey } from './types.ts'
 
 /*
@@ -49,7 +49,10 @@ export function makeTerminable(view: ModuleView): ModuleView {
   const types = view.types.with(
     lengths.map(({ type }) => ({ params: [numberType(type)], results: [numberType(type)] })),
   )
-  const added = lengths.map((length, place) => renderCheck(length, functions.length + place))
+  const added = lengths.map((length, place) => ({
+    bytes: renderCheck(length, functions.length + place),
+    rare: [],
+  }))
   const signatures = lengths.map(({ type }) => Uint8Array.of(FUNCTION_FORM, 1, type, 1, type))
   const extended = {
     ...view,
@@ -61,25 +64,15 @@ export function makeTerminable(view: ModuleView): ModuleView {
     },
   }
   const counter = new FigureCounter('none', name, view.figures)
-  const checker = new LengthChecker(view)
-  const code = rewriteCode({ ...extended, bodies }, MARK.bulk, [checker], counter, added)
+  const checker = new LengthChecker(view, (_code, isLong) => functions.length + (isLong ? 1 : 0))
+  const code = rewriteCode({ ...extended, bodies }, hasMarks(bodies, MARK.bulk), [checker], counter, added)
   if (!code) return view
-  const contents = [
+  const contents = new Map([
     [SECTION.type, appendItems(view, SECTION.type, signatures)],
     [SECTION.function, appendItems(view, SECTION.function, typeIndices.map(leb))],
-    [SECTION.code, code],
-  ] as const
-  const bytes = withContents(view, new Map(contents))
-  const sections = findSections(bytes, name)
-  const start = sections.find(({ id }) => id === SECTION.code)?.content ?? 0
-  const reader = new ByteReader(bytes, start, bytes.length, name)
-  return {
-    ...extended,
-    bytes,
-    sections,
-    bodies: relocate(bodies, reader),
-    figures: counter.figures,
-  }
+    ...code.contents,
+  ])
+  return withCode({ ...extended, bodies, figures: counter.figures }, withContents(view, contents), code)
 }
 
 /** A function that returns its argument, and calls itself if that is -1. @param self - Its index. */
@@ -94,16 +87,16 @@ function renderCheck({ minusOne, one, equal, add }: (typeof LENGTHS)[number], se
 }
 
 /** Inserts a call before each bulk instruction: its length is on top of the stack. */
-class LengthChecker implements Rewriter {
+export class LengthChecker implements Rewriter {
   readonly #indexTypes: ModuleView['indexTypes']
-  /** The code of a call, for each of {@link LENGTHS}. */
-  readonly #calls: readonly (readonly number[])[]
+  readonly #functionFor: (code: number, isLong: boolean) => number
   /** The constant on top of the stack, if the previous instruction was one. A function ends with an `end`, which is none. */
   #constant: number | undefined
 
-  constructor({ indexTypes, functions }: ModuleView) {
+  /** @param functionFor - The function that takes and returns the length of an instruction, with 64 bits if it is long. */
+  constructor({ indexTypes }: ModuleView, functionFor: (code: number, isLong: boolean) => number) {
     this.#indexTypes = indexTypes
-    this.#calls = LENGTHS.map((_, place) => [CODE.call, ...leb(functions.length + place)])
+    this.#functionFor = functionFor
   }
 
   rewrite(instruction: Instruction): readonly number[] | undefined {
@@ -112,7 +105,8 @@ class LengthChecker implements Rewriter {
     this.#constant = code === CODE.constant ? instruction.immediates().s33() >>> 0 : undefined
     if (!((MARKS[code] ?? 0) & MARK.bulk) || (length !== undefined && length <= maxUnchecked(code)))
       return undefined
-    return [...(this.#calls[this.#isLong(instruction) ? 1 : 0] ?? []), ...instruction.bytes]
+    const index = this.#functionFor(code, this.#isLong(instruction))
+    return [CODE.call, ...leb(index), ...instruction.bytes]
   }
 
   /** Whether its length has 64 bits: if all memories or tables that it works on have such indices. */
@@ -122,7 +116,7 @@ class LengthChecker implements Rewriter {
     const isOfMemory = code === CODE.memoryGrow || code === CODE.memoryFill || code === CODE.memoryCopy
     const types = isOfMemory ? this.#indexTypes.memories : this.#indexTypes.tables
     const reader = instruction.immediates()
-    const indices = ACTION[code] === DO.numbers ? [reader.u32(), reader.u32()] : [reader.u32()]
+    const indices = ACTION_OF[code] === ACTION.numbers ? [reader.u32(), reader.u32()] : [reader.u32()]
     return indices.every((index) => types[index] === I64)
   }
 }
@@ -134,32 +128,4 @@ function maxUnchecked(code: number): number {
 }
 
 /** Instructions whose length is in bytes. */
-const IN_BYTES: ReadonlySet<number> = new Set([CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])
-
-/** Locates functions again, and those that were added behind them. @param reader - Positioned at the content of the code. */
-function relocate(bodies: FunctionBodies, reader: ByteReader): FunctionBodies {
-  const count = reader.u32()
-  const [starts, ends] = [new Uint32Array(count), new Uint32Array(count)]
-  for (let place = 0; place < count; place++) {
-    const size = reader.u32()
-    starts[place] = reader.at
-    reader.skip(size)
-    ends[place] = reader.at
-  }
-  const extend = <List extends Uint32Array | Float64Array | Uint8Array>(
-    list: Readonly<List>,
-    empty: List,
-  ): List => {
-    empty.set(list)
-    return empty
-  }
-  return {
-    count,
-    starts,
-    ends,
-    locals: extend(bodies.locals, new Uint32Array(count).fill(1)),
-    work: extend(bodies.work, new Float64Array(count)),
-    optimisingCost: extend(bodies.optimisingCost, new Float64Array(count)),
-    marks: extend(bodies.marks, new Uint8Array(count)),
-  }
-}
+export const IN_BYTES: ReadonlySet<number> = new Set([CODE.memoryInit, CODE.memoryCopy, CODE.memoryFill])

@@ -20,6 +20,8 @@ export interface EngineStats {
   readonly stuck: number
   /** Dropped log lines of guests. */
   readonly droppedLines: number
+  /** Checks for interrupts of guests with a budget. */
+  readonly checks: number
   /** Whether calls are refused because no instance can be started. */
   readonly isBreakerOpen: boolean
 }
@@ -35,6 +37,7 @@ export const NO_STATS: EngineStats = {
   timeouts: 0,
   stuck: 0,
   droppedLines: 0,
+  checks: 0,
   isBreakerOpen: false,
 }
 
@@ -53,12 +56,13 @@ export function addStats(one: EngineStats, other: EngineStats): EngineStats {
     timeouts: one.timeouts + other.timeouts,
     stuck: one.stuck + other.stuck,
     droppedLines: one.droppedLines + other.droppedLines,
+    checks: one.checks + other.checks,
     isBreakerOpen: one.isBreakerOpen || other.isBreakerOpen,
   }
 }
 
 /** The counters of a closed engine: nothing is open or queued. */
 export function withoutPresent(stats: EngineStats): EngineStats {
-  const { recycled, restarted, timeouts, droppedLines } = stats
-  return { ...NO_STATS, recycled, restarted, timeouts, droppedLines }
+  const { recycled, restarted, timeouts, droppedLines, checks } = stats
+  return { ...NO_STATS, recycled, restarted, timeouts, droppedLines, checks }
 }

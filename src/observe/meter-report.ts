@@ -121,5 +121,6 @@ function without(stats: EngineStats, past: EngineStats): EngineStats {
     restarted: stats.restarted - past.restarted,
     timeouts: stats.timeouts - past.timeouts,
     droppedLines: stats.droppedLines - past.droppedLines,
+    checks: stats.checks - past.checks,
   }
 }

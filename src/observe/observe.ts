@@ -50,6 +50,7 @@ const OUTCOME_OF = {
   WASM_SERVE_CONTRACT_BROKEN: 'contract_broken',
   WASM_SERVE_SIMPLISM_BROKEN: 'contract_broken',
   WASM_SERVE_DEADLINE_EXCEEDED: 'timeout',
+  WASM_SERVE_BUDGET_EXCEEDED: 'timeout',
   WASM_SERVE_QUEUE_FULL: 'queue_full',
   WASM_SERVE_QUEUE_SLOW: 'queue_slow',
   WASM_SERVE_BREAKER_OPEN: 'breaker_open',

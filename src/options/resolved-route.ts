@@ -120,6 +120,7 @@ export const ANY_ROUTE: LoadedBy = {
   memoryMax: MAX_PAGES,
   isolation: 'reuse',
   runtime: 'kernel',
+  interrupts: 'on',
   load: 'eager',
 }
 
@@ -131,10 +132,13 @@ export const MAX_EAGER_PLUGINS = 256
  *
  * @param plugins - The number of plug-ins that are loaded together.
  */
-export function loadedFor({ memoryMax, isolation, engine, runtime, load }: LoadedBy, plugins: number) {
+export function loadedFor(
+  { memoryMax, isolation, engine, runtime, interrupts, load }: LoadedBy,
+  plugins: number,
+) {
   const isLazy = load === 'lazy' || (load === 'auto' && plugins > MAX_EAGER_PLUGINS)
   const compiles = engine === 'subprocess' ? false : isLazy ? 'later' : true
-  return { memoryMax, isolation, runtime, compiles } satisfies LoadOptions
+  return { memoryMax, isolation, runtime, interrupts, compiles } satisfies LoadOptions
 }
 
 /**

@@ -10,9 +10,12 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
   'engine/turn-scheduler.ts slowGuests': 'The slow guests of all servers take turns: a process has one loop.',
   'engine/turn-scheduler.ts processReads':
-    'Clients that send many small pieces take turns: a process has one loop.',
+    'Clients that send many small pieces or requests take turns: a process has one loop.',
   'engine/suspending.ts NEVER': 'A signal that is never aborted.',
   'engine/watchdog.ts watchdog': 'The thread that watches the event loop: a process has one loop.',
+  'engine/watchdog.ts lastRun': 'The number of the last run of a guest: each thread has one loop.',
+  'engine/slices.ts slices': 'Slow guests run one slice in a turn of the event loop: a process has one loop.',
+  'engine/watchdog.ts interrupted': 'Guests that were interrupted, until their engine asks.',
   'engine/runners/runner-pool.ts processStarts': 'The queue of threads that start: they share the cores.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
@@ -48,10 +51,18 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'plugin/load-threads.ts idleThreads': 'Threads that load modules: two at a time, as they share the cores.',
   'plugin/load-threads.ts running': 'Threads that load modules: two at a time, as they share the cores.',
   'plugin/load-threads.ts waiting': 'Threads that load modules: two at a time, as they share the cores.',
-  'route/end-of-turn.ts processTurns':
+  'route/request-batches.ts processBatches':
     'Calls of one turn of the event loop run together: a process has one loop.',
   'route/route-pool.ts lastNumber': 'The last number given to a compiled module; numbers are only compared.',
+  'runtime/interrupts.ts check':
+    'The function with which guests check whether they are interrupted, compiled once.',
+  'runtime/interrupts.ts look':
+    'What a thread looks at while its guests run, if no other thread can interrupt them.',
+  'runtime/interrupts.ts words': 'The same, as numbers.',
+  'runtime/interrupts.ts memory': 'The number of the run of this thread, which other threads interrupt.',
   'runtime/return-code.ts importer': 'A module that imports a function of type i32, compiled once.',
   'runtime/wasi/wasi.ts used': 'A pool of random bytes. Each is used once.',
+  'server/http2-request.ts frames':
+    'Frames of HTTP/2 bodies, of which each 1,024th has its connection rest: a process has one loop.',
   'server/request-target.ts lastHost': 'A host that was found to be valid.',
 }

@@ -1,15 +1,16 @@
 import { PluginInvalidError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import { makeFewExports } from '../module/few-exports.ts'
+import { makeInterruptible } from '../module/interruptible.ts'
 import type { ProcessTypes } from '../module/limits.ts'
 import { type CappedModule, capMemory } from '../module/memory-cap.ts'
 import { type Merge, type MergeResult, mergeKernel, planMerge } from '../module/merge.ts'
 import { readModule } from '../module/module.ts'
-import { exportedFunctions, SECTION } from '../module/module-view.ts'
+import { exportedFunctions, type ModuleView, SECTION } from '../module/module-view.ts'
 import { makeResettable, type Resettable } from '../module/resettable.ts'
 import type { ReadOptions } from '../module/section-reader.ts'
 import { makeTerminable } from '../module/terminable.ts'
-import { boundOptimiser } from '../platform/node-workarounds.ts'
+import { boundOptimiser, useBranchHints } from '../platform/node-workarounds.ts'
 import type { ModuleFacts } from './module-facts.ts'
 
 /** What to produce from a module's bytes. */
@@ -26,6 +27,8 @@ export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
   readonly resettable: 'yes' | 'no' | 'program'
   /** Whether the kernel is merged into it, if possible. */
   readonly merges?: boolean
+  /** Whether its guests check whether they are interrupted, if possible. */
+  readonly interrupts?: boolean
   /** The file in which the result is kept for the next start. Default: it is not kept. */
   readonly moduleCacheOf?: string | undefined
 }
@@ -92,26 +95,50 @@ export async function loadModule(
     staysBytes,
     resettable,
     merges,
+    interrupts,
     moduleCacheOf: _file,
     ...options
   }: ModuleJob,
   admit: Admit = () => undefined,
 ): Promise<LoadedModule> {
-  const view = makeTerminable(readModule(bytes, options, name))
-  const { needsProcess } = view
-  const capped = capMemory(view, memoryMax)
-  const facts = factsOf(capped)
-  if (staysBytes)
-    return {
-      ...{ module: undefined, bytes: capped.bytes, facts, needsProcess },
-      ...{ isResettableKnown: false, resettable: undefined },
-    }
-  await admit(view.processTypes)
-  const isResettableKnown = resettable === 'yes' || (resettable === 'program' && isOnlyProgram(facts))
-  const wanted = { needsModule, isResettable: isResettableKnown, merges }
-  const { forms, ...compiled } = await compileForms(capped, wanted)
-  const checked = forms && { forms, types: view.processTypes }
-  return { facts, needsProcess, isResettableKnown, ...compiled, ...(checked && { checked }) }
+  const read = readModule(bytes, options, name)
+  if (!staysBytes) await admit(read.processTypes) // first: V8 keeps the types of what it only validates
+  const checked = interrupts && !staysBytes && (await loadWithChecks(read, (view) => load(view, true)))
+  return checked || load(makeTerminable(read), false)
+
+  async function load(view: ModuleView, isInterruptible: boolean): Promise<LoadedModule> {
+    const { needsProcess } = view
+    const capped = capMemory(view, memoryMax)
+    const facts = { ...factsOf(capped), isInterruptible }
+    if (staysBytes)
+      return {
+        ...{ module: undefined, bytes: capped.bytes, facts, needsProcess },
+        ...{ isResettableKnown: false, resettable: undefined },
+      }
+    const isResettableKnown = resettable === 'yes' || (resettable === 'program' && isOnlyProgram(facts))
+    const wanted = { needsModule, isResettable: isResettableKnown, merges }
+    const { forms, ...compiled } = await compileForms(capped, wanted)
+    const checked = forms && { forms, types: view.processTypes }
+    return { facts, needsProcess, isResettableKnown, ...compiled, ...(checked && { checked }) }
+  }
+}
+
+/**
+ * Loads the form of a module whose guests check for interrupts.
+ *
+ * @returns undefined if there is none, or V8 rejects it: a rewritten module may exceed its limits.
+ */
+export async function loadWithChecks<Loaded extends object>(
+  read: ModuleView,
+  load: (view: ModuleView) => Promise<Loaded>,
+): Promise<Loaded | undefined> {
+  const checked = makeInterruptible(read)
+  try {
+    return checked && (await load(checked))
+  } catch (error) {
+    if (error instanceof PluginInvalidError) return undefined
+    throw error
+  }
 }
 
 /**
@@ -149,6 +176,7 @@ export async function compileForms(
   { needsModule, isResettable, merges = false }: WantedForms,
 ): Promise<CompiledForms> {
   boundOptimiser()
+  useBranchHints()
   const planned = merges ? planMerge(capped) : undefined
   if (typeof planned !== 'object') return compileAll(capped, undefined, planned)
   const merged = mergeKernel(capped, planned)
@@ -185,6 +213,7 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
     exports: view.exports.map(({ name, kind }) => ({ name, kind })),
     functions: exportedFunctions(view),
     hasStart: view.sections.some(({ id }) => id === SECTION.start),
+    isInterruptible: false,
     memories: view.memories.map(({ min, max }, index) => ({
       initial: Number(min),
       max: max === undefined ? undefined : Number(max),

@@ -11,6 +11,8 @@ export interface ModuleFacts {
   readonly customSections: readonly CustomSectionFacts[]
   /** Whether it has a start section. */
   readonly hasStart: boolean
+  /** Whether its guests check whether they are interrupted. False if its code was not read. */
+  readonly isInterruptible: boolean
 }
 
 /** In pages of 64 KiB. */

@@ -61,6 +61,8 @@ export interface Plugin {
   readonly customSections: ModuleFacts['customSections']
   /** Whether the main module has a start function. */
   readonly hasStart: boolean
+  /** Whether the guests of its main module check whether they are interrupted. */
+  readonly isInterruptible: boolean
   /** Run-time settings of its manifest; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
   /** Warnings. */
@@ -94,10 +96,15 @@ export interface UncompiledModule {
   readonly resettable: boolean
   /** Whether to merge the kernel into it, if possible. */
   readonly merges: boolean
+  /** Whether to let its guests check whether they are interrupted, if possible. */
+  readonly interrupts: boolean
 }
 
 export interface LinkedModule
-  extends Pick<ModuleFacts, 'imports' | 'exports' | 'memories' | 'customSections' | 'hasStart'> {
+  extends Pick<
+    ModuleFacts,
+    'imports' | 'exports' | 'memories' | 'customSections' | 'hasStart' | 'isInterruptible'
+  > {
   readonly name: string
   /** SHA-256 of its bytes, in hex. */
   readonly digest?: string | undefined
@@ -127,6 +134,8 @@ export interface LoadOptions extends SourceOptions, LoadContext {
    * 22 and later. Extism's SDK cannot open such a module. Default: `kernel`.
    */
   readonly runtime?: 'kernel' | 'sdk' | undefined
+  /** Whether its guests check whether they are interrupted. (`kernel`) Default: `on`. */
+  readonly interrupts?: 'on' | 'off' | undefined
   /**
    * Whether it is compiled here: not if only a separate process may compile it. `later`: it is only read, and
    * {@link Plugin.compile} checks and compiles it; not with `allowGc`. `elsewhere`: the same, also with `allowGc`, for plug-ins
@@ -176,13 +185,14 @@ export async function compilePlugin(
 ): Promise<Plugin> {
   const { moduleLimits: limits, allowGc } = options
   const merges = options.runtime !== 'sdk'
+  const interrupts = merges && options.interrupts !== 'off'
   const memoryMax = memoryMaxOf(options, settings)
   // State shared by several modules cannot be restored.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const resettable: ModuleJob['resettable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
     const label = source.name === MAIN ? name : `${name} (module "${source.name}")`
-    return { name: label, memoryMax, limits, allowGc, resettable, merges }
+    return { name: label, memoryMax, limits, allowGc, resettable, merges, interrupts }
   }
   if (options.compiles === false || allowGc) {
     const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
@@ -271,13 +281,14 @@ async function prepare(
 ): Promise<ModulePart & { readonly uncompiled: UncompiledModule }> {
   const { name, digest } = source
   const { facts, bytes, needsProcess } = await prepareOnly(source, job, place)
+  const { merges = false, interrupts = false } = job
   const resettable = job.resettable === 'yes' || (job.resettable === 'program' && isOnlyProgram(facts))
   return {
     name,
     digest,
     ...facts,
     needsProcess,
-    uncompiled: { name, label: job.name, bytes, resettable, merges: job.merges === true },
+    uncompiled: { name, label: job.name, bytes, resettable, merges, interrupts },
   }
 }
 

@@ -17,15 +17,15 @@ import { keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { processPartials } from '../platform/partial-bytes.ts'
 import { isMediaType } from '../platform/text.ts'
 import { type CallableRoute, callableRoute } from './callable-route.ts'
-import { atEndOfTurn } from './end-of-turn.ts'
 import { sendRouteError } from './error-response.ts'
 import { fullPaths, guardMethods } from './method-guard.ts'
 import type { OpenRoute } from './open-route.ts'
 import { type OpenVersions, openRoutes, type VersionedOptions } from './open-routes.ts'
+import { batched } from './request-batches.ts'
 import { hooksOf, type RouteHooks, type RunCall, runCalls, runHookedCalls, serveRoute } from './route.ts'
 import { blameRoute } from './route-error.ts'
 import type { RouteHandler, RoutePool } from './route-pool.ts'
-import { addRouteTable, fitTable, type TableRoute } from './route-table.ts'
+import type { TableRoute } from './route-table.ts'
 import { serveStreams } from './streams/serve-streams.ts'
 import type { SocketTableRoute } from './websocket/add-websockets.ts'
 import type { RouteSockets } from './websocket/serve-websocket.ts'
@@ -88,7 +88,9 @@ export async function addRoutes(
   const sockets = served.filter(hasSockets)
   await websockets?.addWebSockets(app, sockets, addRoute, options)
   const shown = served.filter((route) => !hasSockets(route) && !route.config.tool?.isOnly)
-  if (options.isAlone && fitTable(app, shown)) await addRouteTable(app, shown)
+  const isMany = options.isAlone && shown.length >= LEAST_TABLE_ROUTES
+  const table = isMany ? await import('./route-table.ts') : undefined // loaded on demand
+  if (table?.fitTable(app, shown)) await table.addRouteTable(app, shown)
   else {
     for (const route of shown) {
       if (route.isStreamed) await app.register(unreadScope((scope) => addRoute(scope, route, options)))
@@ -108,6 +110,9 @@ export async function addRoutes(
     kept: opened.kept,
   }
 }
+
+/** The number of routes below which they are routes of Fastify. */
+const LEAST_TABLE_ROUTES = 256
 
 /** What {@link addRoutes} has added. */
 interface AddedRoutes {
@@ -184,8 +189,9 @@ function handlerOf(
   }
   const runOf = ({ exportName, instances, listeners }: OpenRoute, version?: VersionCounts): RunCall => {
     const observe = observeCalls({ ...listeners, timing, version })
-    const calls = { exportName, contract, isDirect, engine: instances, observe }
-    return atEndOfTurn(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), instances)
+    const { cancelOnDisconnect } = options
+    const calls = { exportName, contract, isDirect, engine: instances, observe, cancelOnDisconnect }
+    return batched(allHooks ? runHookedCalls(calls, allHooks, config) : runCalls(calls), instances)
   }
   const countedRunOf = (version: OpenRoute) => runOf(version, pool.countsOf(version))
   if (live.streams || next?.route.streams) {
@@ -263,7 +269,10 @@ function addRoute(
         ...(bodyLimit > 0 && { bodyLimit }),
         config: { wasmServe: config, ...document },
         exposeHeadRoute: false, // HEAD is one of the methods
-        onRequest: [...(options.isOwnApp ? [] : [acceptAnyContentType]), ...addHeaders(headers)],
+        onRequest: [
+          ...(options.isOwnApp ? [] : [acceptAnyContentType]),
+          ...(Object.keys(headers).length > 0 ? [addHeaders(headers)] : []),
+        ],
         ...(timing && { onSend: addServerTiming }),
         handler,
         ...more,
@@ -294,14 +303,11 @@ function engineOf({ engine }: OpenRoute): Pick<ServedRoute, 'engine' | 'workers'
 }
 
 /** A hook that adds a route's headers to all answers, including failures. */
-function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler[] {
-  if (Object.keys(headers).length === 0) return []
-  return [
-    (_request, reply, done) => {
-      reply.headers(headers)
-      done()
-    },
-  ]
+function addHeaders(headers: Readonly<Record<string, string>>): onRequestHookHandler {
+  return (_request, reply, done) => {
+    reply.headers(headers)
+    done()
+  }
 }
 
 /** Fastify rejects content types that it cannot parse before it looks for a parser; the guest may support them. */

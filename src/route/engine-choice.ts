@@ -45,8 +45,8 @@ export type EngineChoice =
     }
 
 /**
- * Chooses the engine of a route: the event loop, unless the route asks for threads or for a feature that needs them: a
- * deadline, or waiting for other servers or the store. Processes run only on request.
+ * Chooses the engine of a route: the event loop, unless the route asks for threads or for a feature that needs them: waiting
+ * for other servers or the store, or a deadline if its guests cannot be interrupted. Processes run only on request.
  *
  * @param path - The route's place in the options, for messages: `routes`, `0`.
  * @param waitsFor - What its guests would have to wait for on the event loop. Default: what is known without the
@@ -100,10 +100,11 @@ function reasonForThreads(
   if (needed !== undefined) return needed
   if (workers) return `--workers ${workers}`
   if (engine === 'workers') return '--engine workers'
-  if (deadline.from === 'option') return '--timeout'
-  if (deadline.from === 'manifest') return "the manifest's timeout_ms"
+  const needsEnd = !hasDeadlines(route, plugin)
+  if (needsEnd && deadline.from === 'option') return '--timeout'
+  if (needsEnd && deadline.from === 'manifest') return "the manifest's timeout_ms"
   if (waitsFor.includes(OUTBOUND)) return OUTBOUND
-  // Agents choose the arguments: a deadline must be able to end the guest. Function objects cannot go to a thread.
+  // A call of a tool can be cancelled, and become a task, only while the event loop turns. Function objects cannot go to a thread.
   if (route.tool && engine === undefined && typeof route.functions !== 'object') return 'MCP tool'
   return waitsFor[0]
 }
@@ -146,7 +147,9 @@ function exclusiveOptions(
       problems.push({ option: 'engine', message: `${problem}, so it needs a thread: remove engine inline` })
     if (workers)
       problems.push({ option: 'workers', message: 'engine inline has no threads: remove it to use threads' })
-    const message = 'a guest on the event loop cannot be terminated: remove engine inline, or the deadline'
+    const message =
+      'a guest on the event loop cannot be ended if it has host functions or does not check for interrupts: remove engine inline, or the deadline'
+    if (hasDeadlines(route, plugin)) return problems
     if (deadline.from === 'option') problems.push({ option: 'timeoutMs', message })
     else if (deadline.from === 'manifest')
       problems.push({ option: 'engine', message: `the manifest sets timeout_ms, and ${message}` })
@@ -162,6 +165,20 @@ function exclusiveOptions(
 const BACKOFF_MS = 1_000
 
 type ServicesOfThreads = Pick<GuestServices, 'names' | 'run'>
+
+/**
+ * Whether a deadline ends the calls of a route on the event loop. Nothing ends a host function of the user's module there. A plug-in
+ * that is compiled later is taken to be as most are.
+ */
+function hasDeadlines({ interrupts, runtime, functions }: ResolvedRoute, plugin: Plugin): boolean {
+  if (interrupts === 'off' || runtime !== 'kernel' || typeof functions === 'string') return false
+  return plugin.compile !== undefined || isInterruptible(plugin)
+}
+
+/** Whether the guests of a plug-in end when they are interrupted. */
+export function isInterruptible(plugin: Plugin): boolean {
+  return [plugin, ...plugin.linked].every((module) => module.isInterruptible)
+}
 
 /** The settings of a route's threads. @param concurrent - Number of calls that a thread has at a time, while their guests are suspended. */
 export function workersOptions(
@@ -180,6 +197,7 @@ export function workersOptions(
   return {
     plugin: { name, digest, module, fewExports, resettable, merge, memories, imports, exports, linked },
     runtime,
+    isInterruptible: isInterruptible(whole),
     route: (options.host ?? '') + options.url,
     settings,
     functions: typeof options.functions === 'string' ? options.functions : undefined,

@@ -133,7 +133,7 @@ export function instanceSettings(
   functions: HostFunctions | undefined,
   log: Log,
 ): InstanceSettings {
-  const { config, wasi, env, allowedPaths, outputLimit, blockLimit, blockPages, varMax } = route
+  const { config, wasi, env, allowedPaths, outputLimit, blockLimit, blockPages, varMax, budget } = route
   return {
     config,
     wasi: wasi ? { env, allowedPaths: allowedPaths.map(usableFolder) } : undefined,
@@ -142,6 +142,7 @@ export function instanceSettings(
     blockPages,
     functions,
     varMax,
+    budget,
     command: exportName === START,
     httpErrors: route.httpErrors,
     log,

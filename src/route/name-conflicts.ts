@@ -13,7 +13,7 @@ export interface NamedRoute {
   readonly source: CheckedRouteOptions['plugin']
   readonly options: Pick<CheckedRouteOptions, 'kv'>
   /** Where the plug-in is named, for messages. */
-  readonly place: string
+  place(): string
 }
 
 /**
@@ -23,26 +23,26 @@ export interface NamedRoute {
 export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
   const conflicts = new Map<string, Error>()
   const plugins = new Map<string, NamedRoute>()
-  const namespaces = new Map<string, NamespaceUser[]>()
+  /** Routes without an option for the namespace, which is then the name of their plug-in. */
+  const owners = new Map<string, NamedRoute>()
   for (const route of routes) {
-    const { plugin, options } = route
-    const first = plugins.get(plugin.name) ?? route
-    plugins.set(plugin.name, first)
-    if (!isSameSource(first, route))
-      conflicts.set(plugin.name, new PluginNameSharedError(plugin.name, first.place, route.place))
-    if (options.kv?.access === 'none' || !importsKv(plugin)) continue
-    const { namespace = plugin.name } = options.kv ?? {}
-    const user = { ...route, isSet: options.kv?.namespace !== undefined }
-    const users = namespaces.get(namespace) ?? []
-    namespaces.set(namespace, users)
-    if (users.some((other) => other.plugin.name === plugin.name && other.isSet === user.isSet)) continue
-    const other = users.find((other) => other.plugin.name !== plugin.name && !(other.isSet && user.isSet))
-    users.push(user)
-    if (other)
-      conflicts.set(
-        JSON.stringify([other.plugin.name, plugin.name]),
-        new NamespaceSharedError(other.plugin.name, other.place, plugin.name, route.place, namespace),
-      )
+    const { name } = route.plugin
+    const { kv } = route.options
+    const first = plugins.get(name)
+    if (!first) plugins.set(name, route)
+    else if (!isSameSource(first, route))
+      conflicts.set(name, new PluginNameSharedError(name, first.place(), route.place()))
+    const isOwner = kv?.access !== 'none' && kv?.namespace === undefined
+    if (isOwner && !owners.has(name)) owners.set(name, route)
+  }
+  for (const route of routes) {
+    const { access, namespace = '' } = route.options.kv ?? {}
+    const { name } = route.plugin
+    const owner = access === 'none' || namespace === name ? undefined : owners.get(namespace)
+    if (!owner || !importsKv(owner.plugin) || !importsKv(route.plugin)) continue
+    const pair = JSON.stringify([namespace, name])
+    if (!conflicts.has(pair))
+      conflicts.set(pair, new NamespaceSharedError(namespace, owner.place(), name, route.place(), namespace))
   }
   return [...conflicts.values()]
 }
@@ -54,12 +54,6 @@ function isSameSource(one: NamedRoute, other: NamedRoute): boolean {
 
 function placeOf({ source }: NamedRoute): string | undefined {
   return typeof source === 'string' || source instanceof URL ? placeKey(String(source)) : undefined
-}
-
-/** A route whose guests use the store. */
-interface NamespaceUser extends NamedRoute {
-  /** Whether an option sets the namespace. */
-  readonly isSet: boolean
 }
 
 /** The routes of each mount, by the outermost scope: the mounts of an app may use one store. */

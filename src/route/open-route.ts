@@ -6,7 +6,8 @@ import type { GuestProcesses } from '../engine/subprocess/process-group.ts'
 import { openSubprocess } from '../engine/subprocess/subprocess.ts'
 import { openSuspending } from '../engine/suspending.ts'
 import { slowGuests } from '../engine/turn-scheduler.ts'
-import { type StallWatch, watchGuest } from '../engine/watchdog.ts'
+import { isDebugged, type StallWatch, watchGuest } from '../engine/watchdog.ts'
+import type { GuestLimits } from '../engine/watchdog-state.ts'
 import { openWorkers } from '../engine/workers/thread.ts'
 import { tryInThread } from '../engine/workers/trial.ts'
 import { InstanceStartError, RuntimeUnfitError, WasiDisabledError } from '../errors/errors.ts'
@@ -41,6 +42,7 @@ import type { AppResources } from './app-resources.ts'
 import {
   chooseEngine,
   type EngineChoice,
+  isInterruptible,
   subprocessOptions,
   withFewExports,
   workersOptions,
@@ -244,7 +246,8 @@ export function openRoute(
 ): OpenRoute {
   for (const warning of route.plugin.warnings) log.warn({ plugin: route.plugin.name }, warning)
   const open = route.plugin.compile ? openLazyEngine : openEngine
-  const engine = open(route, () => (stallMs > 0 ? openWatch(route, url, stallMs, log) : undefined), log)
+  const watching = { stallMs, open: (limits: GuestLimits) => openWatch(route, url, limits, log) }
+  const engine = open(route, watching, log)
   const instances = route.services.serveRequests(engine)
   const { meter } = route.listeners
   meter?.opened(instances)
@@ -262,11 +265,15 @@ export function openRoute(
   }
 }
 
-/** Starts to watch a guest on the event loop, if that is wanted. */
-type OpenWatch = () => StallWatch | undefined
+/** How guests on the event loop are watched. */
+interface Watching {
+  readonly stallMs: number
+  /** Starts to watch a guest, if it has a limit. */
+  open(limits: GuestLimits): StallWatch | undefined
+}
 
 /** The plug-in is loaded by the first call, and loaded again after its instances were closed. */
-function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
+function openLazyEngine(route: ChosenRoute, watching: Watching, log: FastifyBaseLogger): Engine {
   const { options, plugin, engine, awake } = route
   let isTried = false
   return openLazy({
@@ -277,7 +284,7 @@ function openLazyEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLo
         const loaded = { ...route, plugin: compiled ?? plugin }
         if (!isTried && runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
         isTried = true
-        return openEngine(loaded, watch, log)
+        return openEngine(loaded, watching, log)
       } catch (error) {
         const { message, cause } = error instanceof Error ? error : new Error(String(error))
         const details = cause instanceof Error ? { cause: cause.message } : {}
@@ -322,7 +329,12 @@ function runsAtStart({ hasStart, exports, imports }: LinkedModule): boolean {
   )
 }
 
-function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger): Engine {
+/** Without a watchdog there is no thread that could interrupt a guest, unless a deadline asks for one; 0: no deadline. */
+function inlineDeadlineMs({ deadline }: Pick<ChosenRoute['options'], 'deadline'>, stallMs: number): number {
+  return stallMs === 0 && deadline.from === 'default' ? 0 : (deadline.ms ?? 0)
+}
+
+function openEngine(route: ChosenRoute, watching: Watching, log: FastifyBaseLogger): Engine {
   const { options, plugin, exportName, functions, engine, services } = route
   const settings = instanceSettings(options, exportName, functions, log)
   const isStreaming = services.names.includes(stream.name)
@@ -333,13 +345,20 @@ function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger
   }
   if (engine.name === 'subprocess') return openSubprocess(subprocessOptions(route, engine, settings))
   const { maxQueue, maxQueueBytes, maxWaitMs } = options
+  const deadlineMs = isInterruptible(plugin) ? inlineDeadlineMs(options, watching.stallMs) : 0
+  if (deadlineMs === 0 && options.deadline.from !== 'default')
+    log.warn(
+      { plugin: plugin.name },
+      'its guests cannot be interrupted: no deadline ends them on the event loop',
+    )
   const inline = {
     plugin: withFewExports(compiledPlugin(plugin), exportName, options),
     runtime: route.runtime,
     settings,
     maxQueue,
     maxQueueBytes,
-    watch: watch(),
+    watch: watching.open({ stallMs: watching.stallMs, deadlineMs }),
+    timeoutMs: deadlineMs,
     ...options.isolation,
   }
   if (isStreaming) return openSuspending({ ...inline, services, concurrent, maxWaitMs })
@@ -355,14 +374,15 @@ function openEngine(route: ChosenRoute, watch: OpenWatch, log: FastifyBaseLogger
 function openWatch(
   { plugin, exportName }: ChosenRoute,
   url: string,
-  stallMs: number,
+  limits: GuestLimits,
   log: FastifyBaseLogger,
-): StallWatch {
+): StallWatch | undefined {
+  if (isDebugged() || (limits.stallMs === 0 && limits.deadlineMs === 0)) return undefined
   const guest = {
     plugin: plugin.name,
     function: exportName,
     route: url,
-    stallMs,
+    ...limits,
     runsAtStart: runsCodeAtStart(plugin),
   }
   return watchGuest(guest, (failure) => {

@@ -1,11 +1,9 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { isDebugged } from '../engine/watchdog.ts'
 import { takesMessages } from '../guest/streams/stream-imports.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
-import { resolveRoute } from '../options/resolved-route.ts'
 import { routeLabel } from '../options/served-route.ts'
 import { EventLoopYielder, mapWithYields, unlessAborted } from '../platform/event-loop.ts'
 import type { Plugin } from '../plugin/plugin.ts'
@@ -45,7 +43,7 @@ export type VersionedOptions = CheckedWasmServeOptions & {
   readonly tracing?: Tracing | undefined
   /** Aborts the opening, which throws its reason. */
   readonly signal?: AbortSignal | undefined
-  /** Whether this is a standalone app, where Fastify reads no bodies. */
+  /** Whether this is a standalone app, where Fastify reads no bodies. Who creates it has checked the names of its plug-ins. */
   readonly isOwnApp?: boolean
   /** Whether this app has no other routes, except those of CORS. */
   readonly isAlone?: boolean
@@ -116,8 +114,7 @@ export async function openRoutes(
     }
   }
 
-  const { signal, trial } = options
-  const stallMs = (await isDebugged()) ? 0 : options.stallMs
+  const { signal, trial, stallMs } = options
   const all = options.routes.flatMap(versionsToOpen)
   const loading = { isServing: knownPool !== undefined && trial, signal, log }
   const find = async ({ configured: route, version, index, isLive }: VersionToOpen) => {
@@ -135,14 +132,18 @@ export async function openRoutes(
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
     const found = await mapWithYields(all, (each) => forRoute(each.configured, () => find(each)))
-    const live = found.filter(({ isLive }) => isLive)
-    const named = live.map(({ route, use: { options, plugin } }) => {
-      const place = `route ${routeLabel({ ...route, url: prefix + route.url })}`
-      return { options, plugin, source: route.plugin, place }
-    })
-    giveUpNames = claimNames(app, named)
-    const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
-    await reportFormerKeys(routes, waiting, shared.store, log)
+    if (!options.isOwnApp) {
+      const live = found.filter(({ isLive }) => isLive)
+      const named = live.map(({ route, use: { options, plugin } }) => {
+        const place = () => `route ${routeLabel({ ...route, url: prefix + route.url })}`
+        return { options, plugin, source: route.plugin, place }
+      })
+      giveUpNames = claimNames(app, named)
+    }
+    if (waiting.size > 0) {
+      const routes = found.flatMap(({ chosen, lease }) => chosen ?? lease?.route ?? [])
+      await reportFormerKeys(routes, waiting, shared.store, log)
+    }
     const trials = new Map<string, Promise<void>>()
     const tryOnce = (use: RouteUse, chosen: ChosenRoute) => {
       const key = startKey(use, chosen.exportName)
@@ -161,15 +162,17 @@ export async function openRoutes(
     )
     const pace = new EventLoopYielder()
     const opened: OpenRoute[] = []
-    for (const { use, lease, chosen } of found) {
+    const routes: OpenVersions[] = []
+    for (const { route: configured, isLive, use, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(use, openRoute(chosen, use.url, stallMs, log)))
       if (!taken) throw new Error('a route was neither reused nor resolved')
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
-      // Settings that instances do not depend on may have changed.
-      opened.push(
-        lease ? { ...taken.route, options: resolveRoute(use.options, taken.route.plugin) } : taken.route,
-      )
+      const { route } = taken
+      opened.push(route)
+      const first = isLive ? undefined : routes.pop()
+      const percent = configured.next?.percent ?? 0
+      routes.push(first ? { ...first, next: { route, percent } } : { live: route })
       await pace.step()
       signal?.throwIfAborted()
     }
@@ -178,7 +181,7 @@ export async function openRoutes(
     logUnusedMessages(opened, log)
     logNeverClosed(opened, options.maxInstances, log)
     const kept = found.filter(({ lease }) => lease).length
-    return { pool, routes: pair(options.routes, opened), kept, close }
+    return { pool, routes, kept, close }
   } catch (error) {
     await close()
     throw error
@@ -196,10 +199,13 @@ async function forRoute<Result>(route: PlacedRoute, step: () => Promise<Result>)
 
 /** A plug-in may have exports with messages and others. One that is served without messages at all was probably meant to have them. */
 function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger): void {
-  const isTaking = ({ plugin, streams }: OpenRoute) => streams && takesMessages(plugin)
-  const names = (routes: readonly OpenRoute[]) => new Set(routes.map(({ plugin }) => plugin.name))
-  const served = names(opened.filter(({ options }) => options.contract === 'websocket'))
-  for (const plugin of names(opened.filter(isTaking)))
+  const served = new Set<string>()
+  const taking = new Set<string>()
+  for (const { options, plugin, streams } of opened) {
+    if (options.contract === 'websocket') served.add(plugin.name)
+    else if (streams && takesMessages(plugin)) taking.add(plugin.name)
+  }
+  for (const plugin of taking)
     if (!served.has(plugin))
       log.info({ plugin }, 'its ws_receive gets messages only with the contract websocket')
 }
@@ -236,14 +242,4 @@ function versionsToOpen(configured: VersionedRoute, index: number): VersionToOpe
   const { plugin, next } = configured
   const live = { configured, version: plugin, index, isLive: true }
   return next ? [live, { configured, version: next.plugin, index, isLive: false }] : [live]
-}
-
-/** Groups the plug-ins by route again. */
-function pair(routes: readonly VersionedRoute[], opened: readonly OpenRoute[]): OpenVersions[] {
-  const all = opened.values()
-  const one = () => all.next().value as OpenRoute
-  return routes.map(({ next }) => {
-    const live = one()
-    return next ? { live, next: { route: one(), percent: next.percent } } : { live }
-  })
 }

@@ -3,6 +3,7 @@ import { START } from '../module/entry-points.ts'
 import type { VersionCounts } from '../observe/observe.ts'
 import { optionsWhere } from '../options/facts.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
+import { resolveRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { type AppResources, openAppResources } from './app-resources.ts'
@@ -27,7 +28,13 @@ export class RoutePool {
   /** The open entry for this use, if any. It stays open until the taker returns it. */
   take(use: RouteUse): Lease | undefined {
     const entry = this.#entries.get(use.url)?.find((entry) => isSameUse(entry.use, use))
-    return entry && this.#lease(entry)
+    if (!entry) return undefined
+    if (entry.use.configured !== use.configured) {
+      // Settings that instances do not depend on may have changed.
+      entry.use = use
+      entry.route = { ...entry.route, options: resolveRoute(use.options, use.plugin) }
+    }
+    return this.#lease(entry)
   }
 
   /** Adds the resources opened for this use. */
@@ -122,8 +129,9 @@ export interface RouteUse {
 }
 
 interface PoolEntry {
-  readonly use: RouteUse
-  readonly route: OpenRoute
+  /** Its last use. */
+  use: RouteUse
+  route: OpenRoute
   leases: number
   /** The options of its last successful smoke request, if it has one. */
   smoked: CheckedRouteOptions
@@ -192,7 +200,7 @@ function numberOf(module: object): number {
 
 /** The right to use a route's instances. */
 export interface Lease {
-  /** The options that it was opened with. */
+  /** With the options of this use. */
   readonly route: OpenRoute
   /** Whether the smoke request was passed with these options. */
   smokePassedFor(options: CheckedRouteOptions): boolean

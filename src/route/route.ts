@@ -18,6 +18,8 @@ export interface Calls extends RouteContract {
   readonly engine: Engine
   /** Creates the observer of a call. undefined: no listeners. */
   readonly observe: ObserveCall | undefined
+  /** Whether a client that disconnects ends its guest, where that is possible. Default: no. */
+  readonly cancelOnDisconnect?: boolean
 }
 
 /** Answers a request whose body was read. Never throws: a failure becomes an answer. */
@@ -65,8 +67,21 @@ export class RequestCaller implements Caller {
   }
 }
 
+/** A request whose guest is ended when the client disconnects, or closes its side of the connection. */
+class CancellingCaller extends RequestCaller {
+  readonly isCancelledWhenGone = true
+
+  override get isGone(): boolean {
+    return super.isGone || this.host.raw.socket.readableEnded
+  }
+}
+
+const callerClass = ({ cancelOnDisconnect }: Calls) => (cancelOnDisconnect ? CancellingCaller : RequestCaller)
+
 /** Passes a request through the contract to the guest, and its output back. */
-export function runCalls({ exportName, contract, isDirect, engine, observe }: Calls): RunCall {
+export function runCalls(calls: Calls): RunCall {
+  const { exportName, contract, isDirect, engine, observe } = calls
+  const Caller = callerClass(calls)
   const answer = (output: Uint8Array, reply: FastifyReply, observer: CallObserver | undefined): void => {
     try {
       observer?.returned()
@@ -92,7 +107,7 @@ export function runCalls({ exportName, contract, isDirect, engine, observe }: Ca
     try {
       const input = contract.input(request)
       observer = observe?.(request)
-      const output = engine.call(exportName, input, new RequestCaller(request, observer))
+      const output = engine.call(exportName, input, new Caller(request, observer))
       if (output instanceof Uint8Array) {
         answer(output, reply, observer)
       } else answerLater(output, reply, observer)
@@ -139,10 +154,12 @@ export function hooksOf(ofAll: CallHooks, own: CallHooks): RouteHooks | undefine
 
 /** Runs calls like {@link runCalls}, with hooks around each. Observing hooks run after the answer was sent. */
 export function runHookedCalls(
-  { exportName, contract, engine, observe }: Calls,
+  calls: Calls,
   { onCall, onResult, onError }: RouteHooks,
   route: ServedRoute,
 ): RunCall {
+  const { exportName, contract, engine, observe } = calls
+  const Caller = callerClass(calls)
   const prepare = async (request: FastifyRequest): Promise<Uint8Array> => {
     return hookedInput({ route, request, input: joinBytes(contract.input(request)) }, onCall)
   }
@@ -155,7 +172,7 @@ export function runHookedCalls(
       const input = await prepare(request)
       madeAt = performance.now()
       observer = observe?.(request)
-      const output = await engine.call(exportName, input, new RequestCaller(request, observer))
+      const output = await engine.call(exportName, input, new Caller(request, observer))
       observer?.returned()
       const result = { route, request, output, ms: ms() }
       contract.answer(output, reply)

@@ -2,7 +2,7 @@ import type { CallHooks } from '../guest/services/service.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
 import { thenMaybe } from '../platform/maybe-promise.ts'
-import type { Instance, Runtime } from './runtime.ts'
+import type { Instance, Pause, Runtime } from './runtime.ts'
 
 /** A runtime whose instances run hooks at the begin and the end of each call. Without hooks it is the same runtime. */
 export function withCallHooks(runtime: Runtime, all: readonly CallHooks[]): Runtime {
@@ -37,10 +37,19 @@ class HookedInstance implements Instance {
     return this.#instance.hasExited
   }
 
+  get checks(): number | undefined {
+    return this.#instance.checks
+  }
+
   /** Calls the guest. After a failure the call does not end: its answer is broken. */
-  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  call(
+    exportName: string,
+    input: ByteSource,
+    caller: Caller,
+    pause?: Pause,
+  ): Uint8Array | Promise<Uint8Array> {
     this.#hooks.begin(caller)
-    return thenMaybe(this.#instance.call(exportName, input, caller), (output) =>
+    return thenMaybe(this.#instance.call(exportName, input, caller, pause), (output) =>
       thenMaybe(this.#hooks.end(caller), () => output),
     )
   }

@@ -7,6 +7,7 @@ import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { ResettableModule } from '../plugin/load-module.ts'
 import type { MemoryFacts } from '../plugin/module-facts.ts'
+import type { CheckBudget } from './check-budget.ts'
 import {
   HostWatch,
   type ImportedHostFunction,
@@ -14,6 +15,7 @@ import {
   type InstanceReset,
   openInstanceReset,
 } from './instance-reset.ts'
+import { armChecks } from './interrupts.ts'
 import { type KernelHost, kernelHostFunctions } from './kernel-host.ts'
 import type { KernelMemory } from './kernel-memory.ts'
 import {
@@ -38,6 +40,8 @@ interface LinkHost extends KernelHost {
   readonly origins: InitialStates
   /** Called before a guest that waited for an async host function continues. */
   readonly onResume: (() => void) | undefined
+  /** Bounds the checks of calls; undefined: no bound. */
+  readonly budget: CheckBudget | undefined
 }
 
 /** The modules of an instance, linked and started. */
@@ -116,6 +120,7 @@ class Linker {
     const wasi = this.#openWasi(planned)
     if (wasi) this.wasis.push(wasi)
     const exports = this.#open(planned, wasi)
+    this.#host.budget?.add(exports)
     this.#exports.set(name, exports)
     for (const memory of memoriesOf(exports, planned)) this.memories.add(memory)
     if (this.#resettable) this.renewal = this.#openInstanceReset(this.#resettable, exports)
@@ -143,6 +148,7 @@ class Linker {
     const exports = exportAccessor(new WebAssembly.Instance(form, provided).exports, items)
     const memory = exports.memory ?? exports[memories[0] ?? '']
     if (memory instanceof WebAssembly.Memory) wasi?.attach(memory)
+    armChecks(exports, this.#host.budget?.check)
     return exports
   }
 

@@ -1,5 +1,6 @@
 import {
   BodyTooLargeError,
+  BudgetExceededError,
   FunctionUnknownError,
   GuestError,
   InstanceBusyError,
@@ -15,14 +16,16 @@ import { type ByteSource, joinBytes } from '../platform/chunks.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
+import { CheckBudget } from './check-budget.ts'
 import { type InitialStates, MemoryReusePolicy } from './instance-reset.ts'
 import { HttpCalls, refuseHttp } from './kernel-host.ts'
 import { type Linked, linkModules } from './kernel-link.ts'
 import { type KernelMemory, openKernelMemory } from './kernel-memory.ts'
 import { type LinkPlan, planLinks } from './link-plan.ts'
 import { CallContexts } from './linked-call-context.ts'
+import { Pauses } from './pauses.ts'
 import { returnCode } from './return-code.ts'
-import { type Instance, type InstanceSettings, type Runtime, startGuest } from './runtime.ts'
+import { type Instance, type InstanceSettings, type Pause, type Runtime, startGuest } from './runtime.ts'
 import { ProcExit, ProgramStreams, type Wasi } from './wasi/wasi.ts'
 
 /**
@@ -53,8 +56,11 @@ function linkParts(
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log, settings.httpErrors)
     const contexts = new CallContexts({ memory, vars })
     const streams = command ? new ProgramStreams(outputLimit, (line) => log.write('info', line)) : undefined
-    const host = { memory, config, vars, log, http, wasi, streams, contexts, origins, onResume }
+    const budget = settings.budget === undefined ? undefined : new CheckBudget(settings.budget)
+    const host = { memory, config, vars, log, http, wasi, streams, contexts, origins, onResume, budget }
     const linked = linkModules(plan, host)
+    if (budget && !budget.isCounted)
+      throw new Error('its guests cannot be interrupted, so its budget is not counted')
     const parts = {
       name: plugin.name,
       outputLimit,
@@ -68,10 +74,20 @@ function linkParts(
       suspending: plan.suspending,
       streams,
       functions: new Map(),
+      pauses: mayPause(plugin, plan) ? Pauses.of(linked.exports, budget) : undefined,
+      budget,
     }
     endStart(parts)
     return parts
   })
+}
+
+/**
+ * Whether a guest may be suspended where it checks. Between linked modules there may be JavaScript, which cannot be. A guest that
+ * waits for the host is suspended anyway, and its waits would count as slices.
+ */
+function mayPause({ linked }: CompiledPlugin, { suspending }: LinkPlan): boolean {
+  return linked.length === 0 && suspending === undefined
 }
 
 /** @throws {@link InstanceStartError} */
@@ -137,6 +153,7 @@ function startAgain(parts: InstanceParts, { initialisers }: LinkPlan): void {
     try {
       for (const wasi of wasis) wasi.reopen()
       if (!renewal?.needsStart) return
+      parts.budget?.beginStart()
       startGuest(exports, initialisers)
       endStart(parts)
     } catch (error) {
@@ -168,6 +185,9 @@ interface InstanceParts {
   readonly streams: ProgramStreams | undefined
   /** The guest functions called so far. */
   readonly functions: Map<string, GuestFunction>
+  /** Suspends the guest where it checks for interrupts; undefined if that is impossible. */
+  readonly pauses: Pauses | undefined
+  readonly budget: CheckBudget | undefined
 }
 
 type GuestFunction = () => unknown
@@ -179,6 +199,7 @@ class LinkedInstance implements Instance {
   readonly #log: GuestLog
   readonly #http: HttpCalls | undefined
   readonly #contexts: CallContexts | undefined
+  readonly #budget: CheckBudget | undefined
   readonly #wasis: readonly Wasi[]
   readonly #streams: ProgramStreams | undefined
   readonly #isAsync: boolean
@@ -197,6 +218,7 @@ class LinkedInstance implements Instance {
     this.#log = parts.log
     this.#http = parts.http
     this.#contexts = parts.contexts
+    this.#budget = parts.budget
     this.#wasis = parts.linked.wasis
     this.#streams = parts.streams
     this.#isAsync = parts.suspending !== undefined
@@ -216,16 +238,28 @@ class LinkedInstance implements Instance {
     return this.#hasExited
   }
 
-  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array> {
+  get checks(): number | undefined {
+    return this.#budget?.used
+  }
+
+  call(
+    exportName: string,
+    input: ByteSource,
+    caller: Caller,
+    pause?: Pause,
+  ): Uint8Array | Promise<Uint8Array> {
     const run = this.#parts.functions.get(exportName) ?? this.#find(exportName)
     if (this.#isRunning) throw new InstanceBusyError(this.#parts.name)
     if (!this.#memory.input(input))
       throw new BodyTooLargeError('the bytes that guest and host may exchange in a call (blockLimit)')
     this.#isRunning = true
+    this.#budget?.begin()
     this.#contexts?.begin(caller)
     this.#http?.begin(caller)
     this.#streams?.begin(joinBytes(input))
     this.#log.begin(caller.log, exportName)
+    const { pauses } = this.#parts
+    if (pause && pauses) return this.#answerInPieces(exportName, run, pauses, pause)
     if (this.#isAsync) return this.#answerLater(exportName, run)
     try {
       return this.#answerReturned(exportName, run())
@@ -243,6 +277,20 @@ class LinkedInstance implements Instance {
     if (this.#isRunning) return
     this.#isRunning = true
     if (this.#isWhole) this.#leave()
+  }
+
+  async #answerInPieces(
+    exportName: string,
+    run: GuestFunction,
+    pauses: Pauses,
+    pause: Pause,
+  ): Promise<Uint8Array> {
+    pauses.begin(pause)
+    try {
+      return await this.#answerLater(exportName, pauses.promising(exportName, run))
+    } finally {
+      pauses.end()
+    }
   }
 
   async #answerLater(exportName: string, run: GuestFunction): Promise<Uint8Array> {
@@ -325,6 +373,8 @@ class LinkedInstance implements Instance {
   #toCallError(thrown: unknown, exportName: string): unknown {
     if (thrown instanceof GuestError || thrown instanceof OutputTooLargeError) return thrown
     this.#isWhole = false
+    if (this.#budget?.isSpent)
+      return new BudgetExceededError(exportName, this.#budget.used, { cause: thrown })
     return interruptionError(thrown, exportName, this.#hostError(exportName))
   }
 

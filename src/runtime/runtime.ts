@@ -52,7 +52,12 @@ export interface InstanceSettings extends LogLimits, Omit<InstanceServices, 'cal
   readonly command?: boolean
   /** Called before a guest that waited for an async host function continues. (`kernel`) */
   readonly onResume?: (() => void) | undefined
+  /** Maximum number of checks for interrupts of a call. Default: no limit, and they are not counted. (`kernel`) */
+  readonly budget?: number | undefined
 }
+
+/** Called often while a guest runs. If it returns a promise, the guest is suspended until that resolves. */
+export type Pause = () => Promise<void> | undefined
 
 /** An instance of a plug-in. Its memory, globals and variables stay between calls. */
 export interface Instance {
@@ -68,6 +73,8 @@ export interface Instance {
    * was not unwound.
    */
   readonly hasExited: boolean
+  /** Checks of the last call. Default: they are not counted. */
+  readonly checks?: number | undefined
 
   /**
    * Runs one export of the guest. Calls must not overlap; the owner of the instance queues them.
@@ -79,8 +86,10 @@ export interface Instance {
    * {@link GuestError} if the guest returned an error; {@link BodyTooLargeError} if the input does not fit. After these, if
    * they have no `cause`, the instance can continue. After any other error it must be closed, because a trap interrupts
    * the guest.
+   *
+   * @param pause - Ignored where the guest cannot be suspended.
    */
-  call(exportName: string, input: ByteSource, caller: Caller): Uint8Array | Promise<Uint8Array>
+  call(exportName: string, input: ByteSource, caller: Caller, pause?: Pause): Uint8Array | Promise<Uint8Array>
 
   close(): Promise<void>
 }

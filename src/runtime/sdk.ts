@@ -37,6 +37,7 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
   const output = new Output()
   const hostErrors = new HostErrors()
   try {
+    reserveMemory()
     const guest = await createPlugin(modulesOf(plugin), {
       useWasi: settings.wasi !== undefined,
       memory: { maxVarBytes: settings.varMax, maxPages: settings.blockPages },
@@ -56,6 +57,14 @@ async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSetting
     const reason = explainLimit(error) ?? describeTrap(error).reason
     throw new InstanceStartError(plugin.name, reason, { cause: error })
   }
+}
+
+/**
+ * Fails here if V8 has no addresses for a memory. The SDK touches `Response` before its first memory, and Node.js 20
+ * then reserves one for its HTTP parser: a failure there is a rejection that nobody handles, and ends the process.
+ */
+function reserveMemory(): void {
+  new WebAssembly.Memory({ initial: 0 })
 }
 
 /** The SDK calls constructors only of a module with another initializer; Extism's other SDKs always do. */
@@ -160,15 +169,9 @@ function refusedFetch(
     allowedHosts: ['*', '.*', ''], // names, names that start with a dot, the empty name
     async fetch() {
       checkResponse(httpFailure(HTTP_NOT_ALLOWED), log, errors)
-      return new RefusedResponse(HTTP_NOT_ALLOWED)
+      // A `Response` cannot be made with this status.
+      return Object.defineProperty(new Response(HTTP_NOT_ALLOWED), 'status', { value: 0 })
     },
-  }
-}
-
-/** A `Response` cannot be made with this status. */
-class RefusedResponse extends Response {
-  override get status(): number {
-    return 0
   }
 }
 

@@ -3,8 +3,8 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { RouteNotFoundError } from '../errors/errors.ts'
 import type { AgentRelay, ListChanges } from '../mcp/list-changes.ts'
 import type { RunningRequests } from '../mcp/running-requests.ts'
+import type { Tasks } from '../mcp/tasks.ts'
 import type { ToolNotes } from '../mcp/tool-notes.ts'
-import { openAccessLog } from '../observe/log/access-log.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
@@ -24,20 +24,16 @@ import type { AnswerUnrouted } from './edge/static.ts'
  * Creates the app of {@link createServer} from validated options. Also returns the routes, and how many of them came
  * from the pool.
  *
- * @param pool - See {@link addRoutes}.
- * @param keptKeys - Token keys that outlive the app.
- * @param counter - Counts for the rate limits. Default: the app counts for itself.
- * @param streams - Streams that outlive the app.
+ * @param shared - What outlives the app. Default: nothing.
  */
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
-  pool?: RoutePool,
-  keptKeys: JwtKeyCache = {},
-  counter: RateCounter = new RateCounts(),
-  streams: KeptStreams = {},
+  { pool, keys = {}, counter = new RateCounts(), streams = {} }: SharedByApps = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
-  const logAccess = openAccessLog(options, log)
+  // Loaded on demand.
+  const accessLog = options.accessLog ? await import('../observe/log/access-log.ts') : undefined
+  const logAccess = accessLog?.openAccessLog(options, log)
   const app = Fastify({
     // No logger: Fastify would create a child logger per request, and wait for the end of each response.
     childLoggerFactory: requestLogs(log),
@@ -88,9 +84,9 @@ export async function createApp(
   try {
     tracing?.addTo(app)
     let answerUnrouted: AnswerUnrouted | undefined
-    if (hasEdge(options)) {
+    if (!isUnwatched) {
       const { addEdge } = await import('./edge/edge.ts') // loaded on demand
-      answerUnrouted = await addEdge(app, options, keptKeys, counter)
+      answerUnrouted = await addEdge(app, options, keys, counter)
     }
     if (pool) await nextTurn() // the previous app may be serving requests
     app.setNotFoundHandler(async (request, reply) => {
@@ -119,20 +115,29 @@ export async function createApp(
         streams.changes = changes
         streams.stateSecret ??= kept.newStateSecret()
         streams.running ??= new kept.RunningRequests(streams.relay)
+        const tasks = streams.tasks ?? new kept.Tasks(changes, streams.relay)
+        streams.tasks = tasks
         streams.notes ??= new kept.ToolNotes()
-        const { versions, review } = await addMcp(scope, mcp, added.callables, {
+        const { versions, taskHost, review } = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
           apiKeys: options.apiKeys,
           changes,
           counter,
           stateSecret: streams.stateSecret,
           running: streams.running,
+          tasks,
           notes: streams.notes,
         })
         changes.begin(versions)
         lives.set(app, {
-          begin: () => changes.replace(versions),
-          end: () => changes.close(),
+          begin: () => {
+            tasks.replace(taskHost)
+            changes.replace(versions)
+          },
+          end: () => {
+            tasks.close()
+            changes.close()
+          },
           review: streams.isReviewed ? async () => undefined : review,
         })
       }
@@ -145,6 +150,18 @@ export async function createApp(
   socketsOf.set(app, added.sockets)
   methodsOf.set(app, () => listMethods(app, added.routes, options))
   return { app, routes: added.routes, kept: added.kept }
+}
+
+/** What the successive apps of a server share. */
+interface SharedByApps {
+  /** See {@link addRoutes}. */
+  readonly pool?: RoutePool
+  /** Keys of token issuers. */
+  readonly keys?: JwtKeyCache
+  /** Counts for the rate limits. Default: the app counts for itself. */
+  readonly counter?: RateCounter | undefined
+  /** What the MCP endpoints share. */
+  readonly streams?: KeptStreams | undefined
 }
 
 const socketsOf = new WeakMap<FastifyInstance, readonly RouteSockets[]>()
@@ -205,6 +222,7 @@ export function lifeOf(app: FastifyInstance): Life | undefined {
 export interface KeptStreams {
   changes?: ListChanges
   running?: RunningRequests
+  tasks?: Tasks
   notes?: ToolNotes
   /** Whether another process looks for problems. */
   readonly isReviewed?: boolean

@@ -15,8 +15,8 @@ const MAX_HOLD_MS = 250
 /** Interval at which unused connections are closed after the listener has closed. */
 const SWEEP_MS = 20
 
-/** Time for a new connection to start a request after the listener has closed. */
-const FIRST_REQUEST_MS = 100
+/** Time for a new connection to start a request after the listener has closed. A busy client may take a while after it has connected. */
+const FIRST_REQUEST_MS = 1_000
 
 /** Time for the last answers to be transmitted. */
 const LAST_ANSWERS_MS = 100

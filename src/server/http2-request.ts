@@ -1,7 +1,15 @@
 import { maxHeaderSize } from 'node:http'
-import { Http2ServerRequest, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import {
+  Http2ServerRequest,
+  type Http2Session,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2'
 import type { ReadableOptions } from 'node:stream'
+import { processReads } from '../engine/turn-scheduler.ts'
 import { pushJoined } from '../platform/http2-streams.ts'
+import { pauseHttp2Reading, resumeHttp2Reading } from '../platform/node-workarounds.ts'
+import { TURN_PIECES } from '../route/body.ts'
 
 /**
  * An HTTP/2 request in the shape of an HTTP/1.1 request: a `Host` header, no pseudo-headers, and one `Cookie`. (RFC
@@ -20,7 +28,7 @@ export class Http2Request extends Http2ServerRequest {
     rawHeaders: readonly string[],
   ) {
     super(stream, headers, options, rawHeaders)
-    if (!stream.endAfterHeaders) stream.push = pushJoined
+    if (!stream.endAfterHeaders) stream.push = pushInTurns
     this.headers = headersOf(headers)
     const bytes = textBytes(rawHeaders)
     this.headBytes = bytes + (rawHeaders.length / 2) * HEADER_BYTES
@@ -31,6 +39,28 @@ export class Http2Request extends Http2ServerRequest {
   override push(piece: unknown, encoding?: BufferEncoding): boolean {
     return pushJoined.call(this, piece, encoding)
   }
+}
+
+/** Frames of bodies of all connections. */
+let frames = 0
+
+/**
+ * The method `push` of a stream that leaves other clients their turn. Node reads 2 MiB of a connection before the event loop
+ * turns, which may be 200,000 frames. The connection of each 1,024th frame rests: most likely it is the one that sends them.
+ */
+function pushInTurns(this: ServerHttp2Stream, piece: unknown, encoding?: BufferEncoding): boolean {
+  if (++frames % TURN_PIECES === 0) restConnection(this.session)
+  return pushJoined.call(this, piece, encoding)
+}
+
+/** Reads no more from a connection until it has its turn. */
+function restConnection(session: Http2Session | undefined): void {
+  const socket = session?.socket
+  if (!socket) return
+  pauseHttp2Reading(socket)
+  processReads.wait(() => {
+    if (session.socket === socket) resumeHttp2Reading(socket)
+  })
 }
 
 /** Memory of a header besides its texts. */

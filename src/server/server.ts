@@ -9,8 +9,9 @@ import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
 import { answerOptions, endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
 import { Drain } from './drain.ts'
-import { createHttpServer, type HttpServerOptions } from './http-server.ts'
+import { createHttpServer, type HttpServerOptions, type RequestHandler } from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
+import { takingTurns } from './request-turns.ts'
 import { acceptUpgrades } from './upgrades.ts'
 
 /** Time for instances to close after the last connection has ended. */
@@ -107,10 +108,11 @@ export function openServer(
 ): AppServer {
   let current = app
   const open = () => {
-    const drain = new Drain((request, response) => {
+    const route: RequestHandler = (request, response) => {
       if (request.url === '*') answerOptions(current, request, response)
       else current.routing(request, response)
-    })
+    }
+    const drain = new Drain(takingTurns(route))
     const sockets = createHttpServer(options, drain.handle, log)
     const upgrades = acceptUpgrades(sockets.server, sockets.connections)
     upgrades.follow(current)

@@ -112,7 +112,7 @@ test('lines follow the level of the log when it changes', async () => {
 
 test('a client that goes away while the guest runs leaves a line too', async () => {
   const { port, requests } = await listenAndLog(
-    { plugin: guest('loop'), timeoutMs: 1_000 },
+    { plugin: guest('loop'), workers: 1, timeoutMs: 1_000 },
     { accessLog: true, unreadTimeoutMs: 20 },
   )
   const client = connect(port, '127.0.0.1')

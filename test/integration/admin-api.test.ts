@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -6,6 +6,7 @@ import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { functions } from '../support/module-bytes.ts'
+import { signBytes } from '../support/registry-plugins.ts'
 import { open } from '../support/socket.ts'
 
 const ECHO = guestBytes('echo')
@@ -36,6 +37,30 @@ test('it shows what is served', async () => {
   expect(plugins[0].imports).toContainEqual({ module: 'extism:host/env', name: 'input_offset' })
 })
 
+test('the keys of signers are read once for all uploads, and again by a reload', async () => {
+  const folder = temporaryFolder()
+  const [own, other] = [1, 2].map(() => generateKeyPairSync('ec', { namedCurve: 'P-256' }))
+  if (!own || !other) throw new Error('no keys')
+  const writeKey = ({ publicKey }: typeof own) =>
+    writeFileSync(join(folder, 'key.pub'), publicKey.export({ type: 'spki', format: 'pem' }))
+  writeKey(own)
+  writeFileSync(join(folder, 'echo.wasm'), ECHO)
+  writeFileSync(join(folder, 'echo.wasm.sigstore.json'), signBytes(ECHO, own.privateKey))
+  const { api } = await startWithAdmin(['echo.wasm', '--trust', '*=key.pub'], folder)
+  const put = async (signer: typeof own) => {
+    const body = { wasm: Buffer.from(UPPER).toString('base64'), bundle: signBytes(UPPER, signer.privateKey) }
+    const answer = await api('PUT', '/api/plugins/shout', body)
+    return [answer.status, answer.body.code]
+  }
+  expect(await put(own)).toEqual([201, undefined])
+  writeKey(other)
+  expect(await put(own)).toEqual([200, undefined])
+  writeFileSync(join(folder, 'echo.wasm.sigstore.json'), signBytes(ECHO, other.privateKey))
+  expect((await api('POST', '/api/reload')).status).toBe(200)
+  expect(await put(own)).toEqual([422, 'WASM_SERVE_SIGNATURE_INVALID'])
+  expect(await put(other)).toEqual([200, undefined])
+})
+
 test('a plug-in that is added gets routes, and loses them', async () => {
   const { api, post } = await startWithAdmin([guest('echo')])
   expect(await api('PUT', '/api/plugins/shout', UPPER)).toMatchObject({
@@ -45,7 +70,7 @@ test('a plug-in that is added gets routes, and loses them', async () => {
   const { status, body } = await api('POST', '/api/routes', {
     plugin: 'shout',
     url: '/shout',
-    timeoutMs: 500,
+    workers: 1,
   })
   expect([status, body.route]).toMatchObject([201, { plugin: 'shout', engine: 'workers', from: 'api' }])
   expect(await post('/shout', 'abc')).toEqual([200, 'ABC'])
@@ -59,6 +84,21 @@ test('a plug-in that is added gets routes, and loses them', async () => {
   expect((await post('/shout', 'abc'))[0]).toBe(404)
   expect((await api('DELETE', '/api/plugins/shout')).status).toBe(200)
   expect((await api('GET', '/api/plugins/shout')).status).toBe(404)
+})
+
+test('routes that keep a plug-in from being removed are named: ten of them, and the others are counted', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  const refusal = async () => {
+    const { status, body } = await api('DELETE', '/api/plugins/more')
+    expect(status).toBe(409)
+    return /\((.*?)\)/.exec(body.detail)?.[1]
+  }
+  await api('PUT', '/api/plugins/more', UPPER)
+  const urls = Array.from({ length: 10 }, (_, at) => `/r${at}`)
+  for (const url of urls) await api('POST', '/api/routes', { plugin: 'more', url })
+  expect(await refusal()).toBe(urls.join(', '))
+  await api('POST', '/api/routes', { plugin: 'more', url: '/r10' })
+  expect(await refusal()).toBe(`${urls.join(', ')}, and 1 more`)
 })
 
 test('a plug-in is replaced, rolled back and split, and goes back to what the configuration says', async () => {

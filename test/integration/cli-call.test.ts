@@ -152,7 +152,12 @@ test.each([
   ['a flag of the server', 2, [echo, '--host', '::'], '--host'],
   ['a flag about bodies', 2, [echo, '--body-limit', '5'], '--body-limit'],
   ['a contract', 2, [echo, '--contract', 'http'], '--contract'],
-  ['a deadline on the event loop', 2, [echo, '--engine', 'inline', '--timeout', '5'], 'cannot be terminated'],
+  [
+    'a deadline on the event loop',
+    2,
+    [echo, '--engine', 'inline', '--timeout', '5', '--interrupts', 'off'],
+    'a guest on the event loop cannot be ended',
+  ],
   ['a flag that does not exist', 2, [echo, '--inptu', 'a'], 'did you mean "--input"'],
   ['a flag without its value', 2, [echo, '--input'], '--input: needs a value'],
   ['a loop of nothing', 2, [echo, '--loop', '0'], '--loop'],

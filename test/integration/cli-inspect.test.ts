@@ -32,6 +32,17 @@ test('it tells the size and the digest of the bytes', async () => {
   ])
 })
 
+test.each([
+  ['on', true, 'deadlines: end a guest, and nothing else'],
+  ['off', false, 'deadlines: end a guest with its thread or process'],
+])('it tells what a deadline ends, with interrupts %s', async (interrupts, isInterruptible, line) => {
+  const args = [guest('echo'), '--interrupts', interrupts]
+  const { modules, functions } = await inspect(...args)
+  expect(modules).toMatchObject([{ isInterruptible }])
+  expect(functions).toEqual(['echo'])
+  expect((await run(['inspect', ...args])).stdout).toContain(line)
+})
+
 test('it tells who meets each import, and which flags meet the others', async () => {
   const { imports, needs, problems, command } = await inspect(guest('bad-import'))
   expect(imports).toEqual([
@@ -209,12 +220,12 @@ test('it tells where instances run and why, and where HTTP requests may go', asy
 
   const allowed = ['--allow-host', 'api.example.com', '--timeout', '250']
   expect(await inspect(fetching, ...allowed)).toMatchObject({
-    engine: { name: 'workers', workers: 1, timeoutMs: 250, reason: '--timeout' },
+    engine: { name: 'workers', workers: 1, timeoutMs: 250, reason: 'outbound HTTP' },
     allowedHosts: ['api.example.com'],
     needs: [],
   })
   const { stdout } = await run(['inspect', fetching, ...allowed])
-  expect(stdout).toContain('runs: in a thread, for up to 250 ms a call (--timeout)')
+  expect(stdout).toContain('runs: in a thread, for up to 250 ms a call (outbound HTTP)')
   expect(stdout).toContain('HTTP requests: api.example.com')
 })
 

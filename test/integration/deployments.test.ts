@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { DesiredState } from '../../src/deploy/desired-state.ts'
-import { editPlugin, toVersion, withRoute, withVersion } from '../../src/deploy/edits.ts'
+import { toVersion, withPlugins, withRoute, withVersion } from '../../src/deploy/edits.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
@@ -101,7 +101,7 @@ async function withAdded(now: DesiredState, bytes: Uint8Array) {
   const modules = new Map(source.modules.map(({ digest, bytes }) => [digest, bytes]))
   const plugin = withVersion({ added: true, versions: [], traffic: [] }, version)
   const traffic = [{ digest: version.digest, percent: 100 }]
-  const edits = withRoute(editPlugin(now.edits, 'more', { ...plugin, traffic }), 'more', {
+  const edits = withRoute(withPlugins(now.edits, [['more', { ...plugin, traffic }]]), 'more', {
     options: { plugin: 'more', url: '/more', method: 'POST' },
   })
   return { desired: { ...now, edits }, modules }

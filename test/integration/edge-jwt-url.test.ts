@@ -174,9 +174,9 @@ test('keys of a set that cannot be used are left out, and the others count', asy
 test('the apps that a server has one after the other share the keys', async () => {
   const issuer = await openIssuer([one.jwk])
   const options = checkServerOptions({ routes: [{ plugin: guest('echo') }], stallMs: 0, jwt: jwtOf(issuer) })
-  const keptKeys = {}
+  const keys = {}
   const open = async () => {
-    const { app } = await createApp(options, openLog('silent'), undefined, keptKeys)
+    const { app } = await createApp(options, openLog('silent'), { keys })
     onTestFinished(() => app.close())
     return app
   }

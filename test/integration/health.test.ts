@@ -9,14 +9,16 @@ async function ask(url: string): Promise<[status: number, body: unknown]> {
   return [answer.status, await answer.json()]
 }
 
+const serving = (...routes: ServedRoute[]) => ({ server: { url: undefined, routes } })
+
 test('a server is not ready before its routes are loaded, while one of them is in trouble, and when it ends', async () => {
   const well = { url: '/well' } as ServedRoute
   const ill = { url: '/ill', host: 'a.example', trouble: '5 starts in a row failed' } as ServedRoute
   const expected = [
     [{ state: 'starting' }, 503, ['the routes are being loaded']],
-    [{ routes: [well] }, 200, []],
-    [{ routes: [well, ill] }, 503, ['route a.example/ill: 5 starts in a row failed']],
-    [{ state: 'draining', routes: [well] }, 503, ['the server is shutting down']],
+    [serving(well), 200, []],
+    [serving(well, ill), 503, ['route a.example/ill: 5 starts in a row failed']],
+    [{ state: 'draining', ...serving(well) }, 503, ['the server is shutting down']],
   ] as const
   for (const [served, status, reasons] of expected) {
     const { url } = await listenAdmin(served)
@@ -49,7 +51,7 @@ test('of thousands of routes in trouble, the first ones are named and the others
     { length: 3_000 },
     (_, place) => ({ url: `/p${place}`, ...(place > 0 && { trouble: 'it failed' }) }) as ServedRoute,
   )
-  const { url } = await listenAdmin({ routes })
+  const { url } = await listenAdmin(serving(...routes))
   const [status, body] = await ask(`${url}/readyz`)
   const named = Array.from({ length: 100 }, (_, place) => `route /p${place + 1}: it failed`)
   expect([status, body]).toEqual([503, { ready: false, reasons: [...named, '2899 more routes'] }])

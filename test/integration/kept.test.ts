@@ -63,6 +63,22 @@ test('a change of a route that is aborted closes nothing, and neither does a rel
   expect(await isOpen(connection)).toBe(true)
 })
 
+test('instances that are kept have the options of the change that is live', async () => {
+  const withHeader = (value: string) => [{ ...OTHER, headers: { 'x-a': value } }]
+  const { deployments, to, url } = await changing(withHeader('1'))
+  const header = async () => (await fetch(`${url}/other`, { method: 'POST', body: 'a' })).headers.get('x-a')
+  const prepared = await deployments.prepare(to(withHeader('2')), 'test')
+  expect(prepared.kept).toBe(1)
+  await prepared.abort()
+  expect(await header()).toBe('1')
+  await deployments.apply(to(withHeader('1')), 'test')
+  expect(await header()).toBe('1')
+  await deployments.apply(to(withHeader('2')), 'test')
+  expect(await header()).toBe('2')
+  await deployments.apply(to([...withHeader('2'), SOCKET]), 'test')
+  expect(await header()).toBe('2')
+})
+
 test('a file that is written again with the same bytes changes nothing', async () => {
   const plugin = file('again.wasm', guestBytes('echo'))
   const { deployments, to, port } = await changing([{ ...SOCKET, plugin }])

@@ -359,3 +359,12 @@ test('rules without effect are found by the check of the options', () => {
   )
   expect(problem({ authorizationServers: ['https://a.example'] })).toContain('needs jwt.audience')
 })
+
+test('a call that becomes a task has a line when it begins, and one when it ends', async () => {
+  const tool = { task: {} }
+  const { user, lines } = await serveAudited({}, { routes: routes.map((route) => ({ ...route, tool })) })
+  const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+  const _meta = { 'io.modelcontextprotocol/clientCapabilities': capabilities }
+  await user.modern('tools/call', { name: 'read_a', arguments: { input: 'x' }, _meta })
+  await expect.poll(() => lines.map(({ outcome }) => outcome).sort()).toEqual(['ok', 'task'])
+})

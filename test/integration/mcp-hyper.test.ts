@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, type RouteOptions } from '../../src/index.ts'
 import { file, guestBytes } from '../support/guest.ts'
-import { cannedGuest, hyperGuest } from '../support/hyper-guest.ts'
+import { cannedGuest, hyperGuest, QUESTION } from '../support/hyper-guest.ts'
 import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const HYPER = file('hyper.wasm', guestBytes(hyperGuest()))
@@ -101,7 +101,7 @@ const ASKING = {
   call_tool: [
     {
       when: '',
-      output: '{"message":"Sure?","timeout":5}',
+      output: QUESTION.replace('{', '{"timeout":5,'),
       ask: ['create_elicitation', 'create_elicitation'],
     },
   ],
@@ -124,7 +124,7 @@ test.each<[string, Partial<RouteOptions>]>([
   })
   expect(first).toMatchObject(asking({ message: 'Sure?' }))
   const { requestState } = first
-  const answer = { action: 'accept', content: { n: 1 } }
+  const answer = { ...JSON.parse(QUESTION), action: 'accept', content: { n: 1 } }
   const second = (await call({ requestState, inputResponses: { question: answer, other: 7 } })).result
   expect(second).toMatchObject(asking(answer))
   const last = {
@@ -152,7 +152,7 @@ const ASKING_BY_RESULT = {
       output: JSON.stringify({
         resultType: 'input_required',
         inputRequests: {
-          a: { method: 'elicitation/create', params: { message: 'A?' } },
+          a: { method: 'elicitation/create', params: { ...JSON.parse(QUESTION), message: 'A?' } },
           b: { method: 'roots/list' },
         },
         requestState: 'mine',
@@ -645,4 +645,31 @@ test('the contract needs the endpoint, and the exports of the interface', async 
   await expect(serveMcp([hyper(guestBytes('echo'))])).rejects.toMatchObject({
     code: 'WASM_SERVE_FUNCTION_UNKNOWN',
   })
+})
+
+test('a plug-in may want to be called again with a state of its own, and without a question', async () => {
+  const again = (requestState: string) => JSON.stringify({ resultType: 'input_required', requestState })
+  const guest = canned({
+    list_tools: [{ when: '', output: '{"tools":[{"name":"count"},{"name":"ever"}]}' }],
+    call_tool: [
+      { when: '"ever"', output: again('same') },
+      { when: '"requestState":"two"', output: '{"content":[{"type":"text","text":"done"}]}' },
+      { when: '"requestState":"one"', output: again('two') },
+      { when: '', output: again('one') },
+    ],
+  })
+  const user = await serveMcp([hyper(guest, { engine: 'inline' })])
+  /** Repeats a call until it has a result. @returns it, and how often it was called. */
+  const run = async (name: string) => {
+    let more: object = {}
+    for (let calls = 1; ; calls++) {
+      const { body } = await user.modern('tools/call', { name, ...more })
+      const { resultType, requestState, ...others } = body.result ?? {}
+      if (resultType !== 'input_required') return { calls, body }
+      expect(Object.keys(others)).toEqual(['_meta'])
+      more = { requestState }
+    }
+  }
+  expect(await run('count')).toMatchObject({ calls: 3, body: { result: { content: [{ text: 'done' }] } } })
+  expect(await run('ever')).toMatchObject({ calls: 101, body: { error: { code: -32_603 } } })
 })

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type RouteOptions, wasmServe, wasmServeMcp } from '../../src/index.ts'
 import { checkWasmServeOptions } from '../../src/options/options.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
-import { type CannedAnswer, cannedGuest } from '../support/hyper-guest.ts'
+import { type CannedAnswer, cannedGuest, QUESTION } from '../support/hyper-guest.ts'
 import { McpUser, serveMcp } from '../support/mcp.ts'
 
 const UPPER: RouteOptions = { url: '/upper', plugin: guest('upper') }
@@ -274,7 +274,7 @@ test.each([
   const progress = JSON.stringify({ progressToken: 0, progress: 1, total: 2 })
   const asking = {
     when: '',
-    output: '{"message":"Sure?"}',
+    output: QUESTION,
     tell: [['notify_progress', progress] as const],
     ask: ['create_elicitation'],
   }
@@ -386,7 +386,7 @@ test('a route with the contract http is a tool if it says so: its arguments are 
 
 test('a tool with the contract http may ask its client', async () => {
   const ask = ['create_elicitation']
-  const user = await serveMcp([httpTool('/erase', [{ when: '', output: '{"message":"Sure?"}', ask }])])
+  const user = await serveMcp([httpTool('/erase', [{ when: '', output: QUESTION, ask }])])
   const _meta = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } }
   const call = (more: object) =>
     user.modern('tools/call', { name: 'erase', arguments: { input: 'x' }, ...more, _meta })

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import Fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
+import { createServer } from '../../src/create-server.ts'
 import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { loadPlugin } from '../../src/plugin/plugin.ts'
@@ -140,8 +141,17 @@ test('two different plug-ins of one name are refused, and not two routes of one'
   ]
   const folder = folderOf({ 'a/kv.wasm': KV, 'b/kv.wasm': KV })
   const [a, b] = [join(folder, 'a/kv.wasm'), join(folder, 'b/kv.wasm')]
-  await expect(mount(routes(a, b))).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_NAME_SHARED' })
-  await mount(routes(a, a))
+  const open = (one: string, two: string) =>
+    createServer({ logLevel: 'silent', routes: routes(one, two) }).then((app) => app.close())
+  const mountBoth = async (one: string, two: string) => {
+    const app = Fastify()
+    onTestFinished(() => app.close())
+    await app.register(wasmServe, { routes: routes(one, two) })
+  }
+  for (const serve of [open, mountBoth]) {
+    await expect(serve(a, b)).rejects.toMatchObject({ code: 'WASM_SERVE_PLUGIN_NAME_SHARED' })
+    await serve(a, a)
+  }
 })
 
 test('two different plug-ins of one name are refused in two mounts of an app, and not one plug-in in both', async () => {

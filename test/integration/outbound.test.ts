@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { redirectedRequest } from '../../src/guest/outbound/redirect.ts'
-import type { Resolve } from '../../src/guest/outbound/target.ts'
+import { ownAddresses, type Resolve } from '../../src/guest/outbound/target.ts'
 import { selfSigned } from '../support/certificate.ts'
 import {
   ask,
@@ -583,6 +583,16 @@ test('a name that is public when it is checked and local afterwards never leads 
   expect((await failureOf(ask(outbound, url))).code).toBe('WASM_SERVE_OUTBOUND_REFUSED')
   expect(victim.accepted).toBe(0)
 })
+
+// Not all machines have IPv6.
+test.skipIf(!ownAddresses()().check('::1', 'ipv6'))(
+  'an address of IPv6 that is allowed is reached',
+  async () => {
+    const { port } = await serveHttp((request, response) => void response.end(request.headers.host), '::1')
+    const outbound = open({ allowedHosts: ['[::1]'] })
+    expect(textOf(await ask(outbound, `http://[0:0::1]:${port}/`))).toBe(`[::1]:${port}`)
+  },
+)
 
 test('one forbidden address among public ones refuses the name', async () => {
   const victim = await serveEcho()

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { commandConfiguration } from '../../src/deploy/configuration.ts'
 import { reload } from '../../src/deploy/deployments.ts'
 import { type DesiredState, desiredState } from '../../src/deploy/desired-state.ts'
-import { editPlugin, NO_EDITS, toVersion, withVersion } from '../../src/deploy/edits.ts'
+import { NO_EDITS, toVersion, withPlugins, withVersion } from '../../src/deploy/edits.ts'
 import type { Clock } from '../../src/deploy/processes/clock.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import type { Replica } from '../../src/deploy/replica.ts'
@@ -88,7 +88,7 @@ async function changeTo(name: string) {
     const version = toVersion(source, 'upload')
     const known = before ?? { added: false, versions: [], traffic: [] }
     const plugin = { ...withVersion(known, version), traffic: [{ digest: version.digest, percent: 100 }] }
-    return { ...now, edits: editPlugin(now.edits, own, plugin) }
+    return { ...now, edits: withPlugins(now.edits, [[own, plugin]]) }
   }
   return { make, modules }
 }

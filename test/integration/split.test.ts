@@ -10,9 +10,10 @@ const { addRoutes } = await import('../../src/route/add-routes.ts')
 const { checkWasmServeOptions } = await import('../../src/options/options.ts')
 const { loadPlugin } = await import('../../src/plugin/plugin.ts')
 
-/** A version of a guest that needs threads, for its manifest has a deadline. */
+/** A version of a guest that needs threads: its manifest has a deadline, and it cannot be interrupted. */
 async function withDeadline(name: string): Promise<Plugin> {
-  return loadPlugin({ wasm: [{ data: Buffer.from(guestBytes(name)).toString('base64') }], timeout_ms: 1_000 })
+  const wasm = [{ data: Buffer.from(guestBytes(name)).toString('base64') }]
+  return loadPlugin({ wasm, timeout_ms: 1_000 }, { interrupts: 'off' })
 }
 
 /** One route whose calls are split between two versions. */

@@ -422,7 +422,8 @@ async function measureStarts(words: readonly string[]): Promise<Starts> {
   return { median: at(STARTS / 2), fastest: at(0) }
 }
 
-interface Figures {
+/** What is measured of the image. */
+interface ImageMeasurements {
   readonly bytes: number
   readonly compressed: number
   readonly alone: Starts
@@ -430,7 +431,7 @@ interface Figures {
   readonly peak: number
 }
 
-function renderFigures({ bytes, compressed, alone, processes, peak }: Figures): string {
+function renderFigures({ bytes, compressed, alone, processes, peak }: ImageMeasurements): string {
   const times = ({ median, fastest }: Starts, name: keyof Start) =>
     `${Math.round(median[name])} ms (${Math.round(fastest[name])} ms)`
   const mib = (size: number) => `${Math.round(size / 1024 / 1024)} MiB`

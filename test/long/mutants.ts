@@ -58,12 +58,19 @@ export function mutantsOf(file: string, source: string): Mutant[] {
   const { program, errors } = parseSync(file, source)
   if (errors[0]) throw new Error(`${file}: ${errors[0].message}`)
   const mutants: Mutant[] = []
+  const statements = new Map<number, Place>()
   const add: Add = ({ type, ...node }, { start, end }, code) => {
     if (source.slice(start, end) === code) return
-    const whole = { start: node.start, end: node.end, isStatement: type === 'ExpressionStatement' }
+    // An expression that begins a statement counts as all of it: in brackets, it would go on with the line before.
+    const statement = type === 'ExpressionStatement' ? node : statements.get(node.start)
+    const { start: from, end: to } = statement ?? node
+    const whole = { start: from, end: to, isStatement: statement !== undefined }
     mutants.push({ file, line: source.slice(0, start).split('\n').length, start, end, code, whole })
   }
-  visit(program, (node) => mutate(node, source, add))
+  visit(program, (node) => {
+    if (node.type === 'ExpressionStatement') statements.set(node.start, node)
+    mutate(node, source, add)
+  })
   return mutants.sort((a, b) => a.start - b.start)
 }
 
@@ -99,7 +106,7 @@ function renderPart(source: string, { start, end }: Place, all: (readonly [numbe
   const mutated = ({ start: from, end: to, code }: Mutant) =>
     source.slice(whole.start, from) + code + source.slice(to, whole.end)
   const code = whole.isStatement
-    ? `{ if (!$isActive(${same.map(([id]) => id).join(') && !$isActive(')})) ${original} }`
+    ? `{ ${same.map(([id, mutant]) => `if ($isActive(${id})) { ${mutated(mutant)} } else `).join('')}{ ${original} } }`
     : `(${same.map(([id, mutant]) => `$isActive(${id}) ? (${mutated(mutant)}) : `).join('')}(${original}))`
   return source.slice(start, whole.start) + code + renderPart(source, { start: whole.end, end }, after)
 }

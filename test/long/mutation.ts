@@ -1,19 +1,22 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import fc from 'fast-check'
 import { apply, type Mutant, mutantsOf } from './mutants.ts'
 import { keepSection, renderOrigin } from './page.ts'
 import { findImporters, relatedTests } from './related-tests.ts'
 import { CompiledTree, MutantTree, type Tested } from './tree.ts'
 
 /*
- * npx tsx test/long/mutation.ts [--seed N] [--count C] [--only PATH]
+ * npx tsx test/long/mutation.ts [--seed N] [--count C] [--minutes M] [--again] [--only PATH]
  *
  * Draws mutants of all sources by the seed, and finds out which of them no test notices. Writes the results to
  * docs/operate/long-tests.md, unless `--only` is given: then the paths of the sources contain it. Exits with 1 if a score is
- * below its floor.
+ * below its floor, or if the time is over before all are tried.
+ *
+ * Results are kept, so that a run goes on where another one has ended. The draw of a mutant depends on its own file only: if
+ * another file changes, the result stays. Survivors are tried again with `--again`.
  */
 
 const SEED = 20_250_101
@@ -26,21 +29,29 @@ const CHECKS = /^src\/(plugin\/trust|guest\/outbound|admin\/access|module\/limit
 /** How many mutants are tried at the same time. */
 const TREES = 2
 
-interface Result {
-  readonly mutant: Mutant
+const KEPT = new URL('mutation-results.json', import.meta.url)
+
+interface Outcome {
   readonly outcome: Tested['name'] | 'refused'
   /** Whether a test reaches it. */
   readonly isReached: boolean
+}
+
+interface Result extends Outcome {
+  readonly mutant: Mutant
 }
 
 const { values } = parseArgs({
   options: {
     seed: { type: 'string', default: String(SEED) },
     count: { type: 'string', default: String(COUNT) },
+    minutes: { type: 'string', default: 'Infinity' },
+    again: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
   },
 })
 const seed = Number(values.seed)
+const end = performance.now() + Number(values.minutes) * 60_000
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const files = ['src', 'test'].flatMap((folder) =>
@@ -51,48 +62,89 @@ const files = ['src', 'test'].flatMap((folder) =>
 const importers = findImporters(root, files)
 const all = files
   .filter((file) => file.startsWith('src/') && file.includes(values.only))
-  .sort()
-  .flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')))
-const shuffled = fc.sample(fc.shuffledSubarray(all, { minLength: all.length }), { seed, numRuns: 1 })[0] ?? []
-const drawn = new Map(shuffled.slice(0, Number(values.count)).map((mutant, place) => [place + 1, mutant]))
-console.log(`seed ${seed}, Node ${process.version}, ${drawn.size} of ${all.length} mutants`)
+  .flatMap((file) => drawFrom(file, readFileSync(join(root, file), 'utf8')))
+const drawn = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, Number(values.count)))
+const kept = readKept()
+const left = [...drawn]
+  .filter(([key]) => !kept.has(key))
+  .map(([, mutant], place) => [place + 1, mutant] as const)
+console.log(
+  `seed ${seed}, Node ${process.version}, ${drawn.size} of ${all.length} mutants, ${drawn.size - left.length} known`,
+)
 
-const results: Result[] = []
 const copies: { close(): void }[] = []
 process.once('exit', () => {
   for (const copy of copies) copy.close()
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-const first = await MutantTree.of(root, drawn)
-copies.push(first)
-const reaching = await first.findTests()
-console.log(
-  `${reaching.size} mutants are reached; fail without any: ${[...first.broken].join(', ') || 'none'}`,
-)
-const left = [...drawn]
-await Promise.all([first, ...Array.from({ length: TREES - 1 }, () => first.again())].map(tryMutants))
+/** Test files that reach each mutant that is left, by its number. */
+let reaching: ReadonlyMap<number, ReadonlySet<string>> = new Map()
+const broken = left.length > 0 ? await tryAll() : []
 
+const results: readonly Result[] = [...drawn].flatMap(([key, mutant]) => {
+  const outcome = kept.get(key)
+  return outcome ? [{ mutant, ...outcome }] : []
+})
 const section = renderResults()
 console.log(section)
 if (values.only === '') keepSection('mutation', section)
 const isBelow = (some: readonly Result[], floor: number) => scoreOf(some) < floor
 const [checks, others] = [results.filter(isCheck), results.filter((result) => !isCheck(result))]
 if (isBelow(checks, FLOORS.checks) || isBelow(others, FLOORS.others)) process.exitCode = 1
+if (results.length < drawn.size) process.exitCode = 1
+
+/** @returns test files that fail without a mutant. */
+async function tryAll(): Promise<readonly string[]> {
+  const first = await MutantTree.of(root, new Map(left))
+  copies.push(first)
+  reaching = await first.findTests()
+  const failing = [...first.broken].join(', ') || 'none'
+  console.log(`${reaching.size} mutants are reached; fail without any: ${failing}`)
+  await Promise.all([first, ...Array.from({ length: TREES - 1 }, () => first.again())].map(tryMutants))
+  return [...first.broken]
+}
+
+/** The mutants of a file, by keys whose order is the draw. */
+function drawFrom(file: string, source: string): [key: string, mutant: Mutant][] {
+  return mutantsOf(file, source).map((mutant) => {
+    const whole = JSON.stringify([seed, file, source, mutant.start, mutant.end, mutant.code])
+    return [createHash('sha256').update(whole).digest('hex').slice(0, 16), mutant]
+  })
+}
+
+/** Results of earlier runs, by key. */
+function readKept(): Map<string, Outcome> {
+  const given: Record<string, Outcome> = existsSync(KEPT) ? JSON.parse(readFileSync(KEPT, 'utf8')) : {}
+  const isKnown = ({ outcome }: Outcome) => !values.again || outcome !== 'survived'
+  return new Map(Object.entries(given).filter(([, outcome]) => isKnown(outcome)))
+}
+
+/** Writes the results that a later run can use. */
+function keep(): void {
+  const current = new Set(all.map(([key]) => key))
+  const entries = [...kept].filter(([key]) => values.only !== '' || current.has(key))
+  const lines = entries
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, outcome]) => `"${key}": ${JSON.stringify(outcome)}`)
+  writeFileSync(KEPT, `{\n${lines.join(',\n')}\n}\n`)
+}
 
 /** Tries one mutant after another, until all are tried. */
 async function tryMutants(tree: MutantTree): Promise<void> {
   const compiled = new CompiledTree(root)
   copies.push(tree, compiled)
-  for (let next = left.shift(); next; next = left.shift()) {
+  for (let next = left.shift(); next && performance.now() < end; next = left.shift()) {
     const [number, mutant] = next
     const tests = testsOf(number, mutant)
     const tested = await tree.try(number, tests)
     const isRefused = tested.name === 'survived' && !(await compiled.accepts(mutant))
     const outcome = isRefused ? 'refused' : tested.name
-    results.push({ mutant, outcome, isReached: tests.length > 0 })
+    const [key = ''] = [...drawn].find(([, each]) => each === mutant) ?? []
+    kept.set(key, { outcome, isReached: tests.length > 0 })
+    keep()
     const by = tested.name === 'killed' && tested.by !== undefined ? ` by ${tested.by}` : ''
-    console.log(`${results.length}: ${outcome}${by}: ${renderDiff(mutant)}\n`)
+    console.log(`${kept.size}: ${outcome}${by}: ${renderDiff(mutant)}\n`)
   }
 }
 
@@ -121,7 +173,7 @@ function renderResults(): string {
   const folders = [...new Set(results.map(folderOf))].sort()
   const survivors = results.filter(({ outcome }) => outcome === 'survived')
   return [
-    `${renderOrigin()}. Seed ${seed}: ${results.length} of ${all.length} mutants. The score must be ${FLOORS.checks} % where something is checked, and ${FLOORS.others} % elsewhere.`,
+    `${renderOrigin()}. Seed ${seed}: ${results.length} of ${drawn.size} drawn of ${all.length} mutants. The score must be ${FLOORS.checks} % where something is checked, and ${FLOORS.others} % elsewhere.`,
     [
       '| sources | killed | timed out | survived | of these reached by a test | refused by the compiler | score |',
       '| --- | --: | --: | --: | --: | --: | --: |',
@@ -136,9 +188,7 @@ function renderResults(): string {
     ].join('\n'),
     survivors.length === 0 ? 'No mutant survived.' : 'The survivors:',
     ...survivors.map(({ mutant }) => `\`\`\`diff\n${renderDiff(mutant)}\n\`\`\``).sort(),
-    ...(first.broken.size === 0
-      ? []
-      : [`Left out, because they fail without a mutant: ${[...first.broken].join(', ')}.`]),
+    ...(broken.length === 0 ? [] : [`Left out, because they fail without a mutant: ${broken.join(', ')}.`]),
   ].join('\n\n')
 }
 

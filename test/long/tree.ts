@@ -16,8 +16,8 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, relative } from 'node:path'
 import { apply, applyAll, type Mutant } from './mutants.ts'
 
-/** A test has half a minute (vitest.config.ts). If none has ended for so long, there is a loop that does not end. */
-const SILENCE_MS = 45_000
+/** A test has half a minute (vitest.config.ts), three times (mutant.config.ts). If none has ended for so long, one never will. */
+const SILENCE_MS = 100_000
 
 const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/long/mutant.config.ts']
 const BUNDLE = [
@@ -121,9 +121,15 @@ export class MutantTree extends Copy {
     return tree
   }
 
-  /** Runs all tests without a mutant. @returns the test files that reach each mutant. */
+  /**
+   * Runs all tests without a mutant.
+   *
+   * @returns the test files that reach each mutant.
+   * @throws if they do not end: then nobody knows what those that are left would reach.
+   */
   async findTests(): Promise<Map<number, Set<string>>> {
-    await this.run(VITEST)
+    if ((await this.run(VITEST)) === 'silent')
+      throw new Error(`without a mutant ${this.#running} does not end`)
     for (const { name, status } of this.#results()) if (status === 'failed') this.broken.add(name)
     const tests = new Map<number, Set<string>>()
     const hits = readFileSync(join(this.root, 'test-hits/hits'), 'utf8')
@@ -145,14 +151,18 @@ export class MutantTree extends Copy {
     if (files.length === 0) return { name: 'survived' }
     this.#activate(mutant)
     const ended = await this.#runTests(files)
-    if (ended === 'silent') return { name: 'timed out' }
     if (ended === 0) return { name: 'survived' }
-    const by = this.#results().find(({ status }) => status === 'failed')?.name
-    if (by === undefined) return { name: 'killed', by }
+    const by =
+      ended === 'silent' ? this.#running : this.#results().find(({ status }) => status === 'failed')?.name
+    const tested: Tested = ended === 'silent' ? { name: 'timed out' } : { name: 'killed', by }
+    if (by === undefined) return tested
+    // Files share a process: one may wait for what another one has left.
+    const others = files.filter((file) => file !== by)
+    if (ended === 'silent' && (await this.#runTests([by])) === 0) return this.try(mutant, others)
     this.#activate(9_999_999) // none
-    if ((await this.#runTests([by])) === 0) return { name: 'killed', by }
+    if ((await this.#runTests([by])) === 0) return tested
     this.broken.add(by)
-    return this.try(mutant, tests)
+    return this.try(mutant, others)
   }
 
   #activate(mutant: number): void {
@@ -170,6 +180,11 @@ export class MutantTree extends Copy {
   #runTests(tests: readonly string[]): Promise<Ended> {
     rmSync(join(this.root, 'mutant.json'), { force: true })
     return this.run([...VITEST, ...tests], tests)
+  }
+
+  /** The test file that runs, or ran when the process was killed. */
+  get #running(): string | undefined {
+    return readFileSync(join(this.root, 'test-hits/test'), 'utf8') || undefined
   }
 
   /** Empty if Vitest itself failed. */

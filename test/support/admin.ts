@@ -23,7 +23,7 @@ export async function listenAdmin(
   const options = checkServerOptions({ routes: [{ plugin: 'none.wasm' }], ...server })
   const { admin: address = '127.0.0.1:0' } = options
   const meters = new Meters()
-  const view: ServerView = { state: 'serving', url: 'http://127.0.0.1:1', routes: [], ...served }
+  const view: ServerView = { state: 'serving', server: { url: 'http://127.0.0.1:1', routes: [] }, ...served }
   const admin = await openAdmin(
     { address, token: TOKEN, server: options },
     { served: view, meters, log, lines: new RecentLines(), options },

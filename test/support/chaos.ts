@@ -16,7 +16,7 @@ const MOODS = [
   { begin: `x${'x'.repeat(40_000)}`, inline: 10, threads: 10, ends: ['200'] },
   { begin: 'L', inline: 0, threads: 20, ends: ['504 DEADLINE_EXCEEDED'] },
   { begin: 'T', inline: 20, threads: 20, ends: ['500 GUEST_TRAP'] },
-  { begin: 'M', inline: 5, threads: 5, ends: ['500 GUEST_TRAP'] },
+  { begin: 'M', inline: 5, threads: 5, ends: ['500 GUEST_TRAP', '504 DEADLINE_EXCEEDED'] },
   { begin: 'E', inline: 10, threads: 5, ends: ['409'] },
   { begin: 'P', inline: 5, threads: 2, ends: ['502 OUTPUT_TOO_LARGE'] },
   { begin: 'H die ', inline: 0, threads: 7, ends: ['500 WORKER_LOST', '504 DEADLINE_EXCEEDED'] },

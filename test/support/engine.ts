@@ -29,7 +29,7 @@ export function enginesOf(runtime: Runtime): readonly EngineKind[] {
   return (['inline', 'workers'] as const).map((name) => ({ name, runtime }))
 }
 
-/** An engine whose opening is not waited for; closed when the test ends. */
+/** An engine whose opening is not waited for; closed when the test ends. Its guests do not check for interrupts. */
 export async function openEngine(
   { name, runtime, isLazy = false, concurrent = 1 }: EngineKind,
   guestName: string,
@@ -40,7 +40,7 @@ export async function openEngine(
   const { isolation = { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY } } = options
   const path = guest(guestName)
   const plugin = await loadPlugin(path, { runtime: runtime.name })
-  const how = { compiles: false, isolation: isolation.isolation }
+  const how = { compiles: false, isolation: isolation.isolation, interrupts: 'off' } as const
   const { uncompiled } = await compilePlugin(await readSource(path), how)
   const { name: pluginName, digest, module, merge, imports, exports, memories, linked } = plugin
   const all = {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import loadWabt from 'wabt'
 
 const wabt = await loadWabt()
+const FEATURES = { exceptions: true, tail_call: true, threads: true }
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-'))
 
 /** The bytes of a guest of `test/guests`, or of WebAssembly text. */
@@ -12,7 +13,7 @@ export function guestBytes(nameOrText: string): Uint8Array {
   const file = new URL(`../guests/${nameOrText}.wat`, import.meta.url)
   // wabt takes the low byte of each character: so its characters are the bytes of the text.
   const text = (isText ? Buffer.from(nameOrText) : readFileSync(file)).toString('latin1')
-  const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text, { exceptions: true })
+  const module = wabt.parseWat(isText ? 'test.wat' : `${nameOrText}.wat`, text, FEATURES)
   return module.toBinary({ write_debug_names: true }).buffer
 }
 

@@ -1,11 +1,13 @@
-/** An answer of a function: the first whose text is in the input is given. An empty text is in each. */
+/** An answer of a function: the first whose texts are all in the input is given. An empty text is in each. */
 export interface CannedAnswer {
-  readonly when: string
+  readonly when: string | readonly string[]
   readonly output: string
   /** Functions of the host that are called before, with their inputs. */
   readonly tell?: readonly (readonly [name: string, text: string])[]
   /** It is never given: the function does not return. */
   readonly isEndless?: true
+  /** It takes a while. */
+  readonly loops?: number
   /** Questions to the client, each with the answer of the one before as its input. The last answer replaces the output. */
   readonly ask?: readonly string[]
 }
@@ -30,13 +32,14 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
     Object.values(functions).flatMap((all) => all.flatMap(({ tell = [] }) => tell.map(([name]) => name))),
   )
   const exports = Object.entries(functions).map(([name, answers]) => {
-    const cases = answers.map(({ when, output, tell = [], isEndless, ask = [] }) => {
+    const cases = answers.map(({ when, output, tell = [], isEndless, loops = 0, ask = [] }) => {
       const calls = tell.map(([fn, text]) => `(call $${fn} (call $block ${place(text)}))`).join('\n')
-      const end = isEndless ? '(loop $ever (br $ever))' : ''
+      const end = isEndless ? '(loop $ever (br $ever))' : loops > 0 ? `(call $spin (i32.const ${loops}))` : ''
       const block = `(call $block ${place(output)})`
       const asked = ask.reduce((input, name) => `(call $${name} ${input})`, block)
       const answer = ask.length > 0 ? `(call $pass ${asked})` : `(call $answer ${place(output)})`
-      return `(if (call $has ${place(when)}) (then ${calls} ${end} ${answer} (return (i32.const 0))))`
+      const texts = [when].flat().map((text) => `(call $has ${place(text)})`)
+      return `(if ${texts.reduce((all, each) => `(i32.and ${all} ${each})`)} (then ${calls} ${end} ${answer} (return (i32.const 0))))`
     })
     return `(func (export "${name}") (result i32) ${cases.join('\n')} (i32.const 1))`
   })
@@ -84,6 +87,10 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $next)))
     (local.get $block))
+  (func $spin (param $loops i32)
+    (loop $next
+      (local.set $loops (i32.sub (local.get $loops) (i32.const 1)))
+      (br_if $next (local.get $loops))))
   (func $pass (param $block i64)
     (call $output_set (local.get $block) (call $length (local.get $block))))
   (func $answer (param $at i32) (param $length i32)
@@ -92,6 +99,9 @@ export function cannedGuest(functions: Readonly<Record<string, readonly CannedAn
       (i64.extend_i32_u (local.get $length))))
   ${exports.join('\n')})`.replace('DATA', () => data.join('\n'))
 }
+
+/** A question to the user, as a guest writes it. */
+export const QUESTION = '{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}'
 
 /** A 1x1 pixel. */
 const PIXEL =
@@ -349,6 +359,74 @@ export function hyperGuest(): string {
         when: '"type":"prompt"',
         output: JSON.stringify({ completion: { values: ['paris', 'park'], total: 2 } }),
       },
+    ],
+  })
+}
+
+/** Tools whose calls become tasks, as the official conformance suite uses them. All others of the plug-in have none. */
+const TASK_TOOLS: Readonly<Record<string, { readonly support: string; readonly answers: CannedAnswer[] }>> = {
+  greet: { support: 'forbidden', answers: always({ content: [text('Hello, sep-2243!')] }) },
+  slow_compute: {
+    support: 'optional',
+    answers: [
+      { when: '"seconds":60', output: '', isEndless: true },
+      ...always({ content: [text('computed')] }),
+    ],
+  },
+  failing_job: { support: 'required', answers: always({ isError: true, content: [text('failed')] }) },
+  protocol_error_job: {
+    support: 'optional',
+    answers: always({ resultType: 'input_required', inputRequests: { roots } }), // the suite has none
+  },
+  confirm_delete: {
+    support: 'optional',
+    answers: [
+      { when: '"inputResponses":{"sure":', output: JSON.stringify({ content: [text('deleted')] }) },
+      ...always({
+        resultType: 'input_required',
+        inputRequests: { sure: elicitation('Sure?', 'confirm', 'boolean') },
+      }),
+    ],
+  },
+  multi_input: {
+    support: 'optional',
+    answers: [
+      { when: '"inputResponses":{"first":', output: JSON.stringify({ content: [text('both')] }) },
+      ...always({
+        resultType: 'input_required',
+        inputRequests: { first: elicitation('First?', 'name'), second: elicitation('Second?', 'name') },
+      }),
+    ],
+  },
+}
+
+/** A plug-in made for hyper-mcp with tools whose calls become tasks at once. */
+export function taskGuest(): string {
+  return cannedGuest({
+    list_tools: always({
+      tools: Object.entries(TASK_TOOLS).map(([name, { support: taskSupport }]) => ({
+        ...{ name, description: name, inputSchema: { type: 'object' }, execution: { taskSupport } },
+      })),
+    }),
+    call_tool: Object.entries(TASK_TOOLS).flatMap(([name, { answers }]) =>
+      answers.map((answer) => ({ ...answer, when: [`"name":"${name}"`, ...[answer.when].flat()] })),
+    ),
+  })
+}
+
+/** A plug-in made for hyper-mcp whose tool asks at once, and then takes a while. */
+export function lateTaskGuest(): string {
+  return cannedGuest({
+    list_tools: always({
+      tools: [{ name: 'test_tool_with_task', description: 'Waits', inputSchema: { type: 'object' } }],
+    }),
+    call_tool: [
+      {
+        when: '"inputResponses":',
+        output: JSON.stringify({ content: [text('Hello, Alice')] }),
+        loops: 2_000_000_000,
+      },
+      ...always({ resultType: 'input_required', inputRequests: { name: elicitation('Your name?', 'name') } }),
     ],
   })
 }

@@ -122,6 +122,7 @@ export function startHere() {
       countRequests: async () => 0,
       cancelRequest: () => undefined,
       announce: () => undefined,
+      askTask: async () => undefined,
       drain: () => unlessFrozen(() => void server?.drain().then(() => end({ code: 0 }))),
       freeze() {
         held ??= []

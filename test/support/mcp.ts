@@ -27,6 +27,14 @@ interface Notification {
   readonly params: Readonly<Record<string, unknown>>
 }
 
+/** Params by which a header names what a request is about. */
+interface Named {
+  readonly _meta?: object
+  readonly name?: string
+  readonly uri?: string
+  readonly taskId?: string
+}
+
 /** A server with an MCP endpoint that listens; closed when the test ends. */
 export async function serveMcp(
   routes: RouteOptions[],
@@ -80,8 +88,8 @@ export class McpUser {
 
   /** A request with all that the revision requires. */
   #complete(method: string, params: object): { message: object; own: Record<string, string> } {
-    const { _meta, ...rest } = params as { _meta?: object; name?: string; uri?: string }
-    const name = rest.name ?? rest.uri
+    const { _meta, ...rest } = params as Named
+    const name = rest.name ?? rest.uri ?? rest.taskId
     const meta = {
       'io.modelcontextprotocol/protocolVersion': MODERN,
       'io.modelcontextprotocol/clientCapabilities': {},

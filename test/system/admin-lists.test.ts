@@ -171,15 +171,6 @@ test('wrong parameters are refused, and named', async () => {
     await refused(`/api/live?routes=${ids}`, 'Invalid value for query parameter routes')
 })
 
-test('of many routes of a plug-in that cannot be removed, some are named and the others are counted', async () => {
-  const { api } = await startNames()
-  for (let number = 1; number <= 12; number++)
-    await api('POST', '/api/routes', { plugin: 'echo', url: `/r${number}` })
-  const { status, body } = await api('DELETE', '/api/plugins/echo')
-  expect([status, body.detail]).toEqual([409, expect.stringContaining('(/echo, /r1, ')])
-  expect(body.detail).toContain(', /r9, and 3 more)')
-})
-
 test('the counts of some routes are asked for, and those of all together', async () => {
   const { api, post } = await startNames()
   for (const path of ['/alpha', '/alpha', '/bravo']) await post(path, 'abc')

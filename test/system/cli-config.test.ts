@@ -193,7 +193,7 @@ routes:
   - { url: /a, plugin: ecko.wasm }
   - { url: /b, plugin: several.wasm, function: alhpa }
   - { url: /c, plugin: bad-start.wasm }
-  - { url: /d, plugin: echo.wasm, engine: inline, timeoutMs: 5 }
+  - { url: /d, plugin: echo.wasm, engine: inline, timeoutMs: 5, interrupts: off }
   - { url: /e, plugin: echo.wasm, bodyLimit: many }
   - { url: /f, plugin: echo.wasm, allowedPaths: { nowhere: / } }
   - { url: /a, plugin: start-loop.wasm, startTimeoutMs: 500 }
@@ -314,13 +314,13 @@ port: 0
 stallMs: 0
 routes:
   - { url: /, method: GET, plugin: refuse.wasm, contract: http, errorStatus: 418, headers: { x-a: b } }
-  - { url: /, method: PUT, plugin: loop.wasm, timeoutMs: "${variable('MS')}", timing: true }
+  - { url: /, method: PUT, plugin: loop.wasm, workers: 1, timeoutMs: "${variable('MS')}", timing: true }
   - { url: /echo, plugin: echo.wasm, workers: 1, timing: true }`
   const files = { 'refuse.wasm': 'refuse', 'loop.wasm': 'loop', 'echo.wasm': 'echo' }
   const cwd = folderOf({ 'wasm-serve.yaml': config, ...files })
   const server = start([], { MS: '50' }, { cwd })
   const url = await server.listening()
-  expect(await server.printed('Try it')).toMatch(/PUT +\/ +loop .* 1 worker \(--timeout\)/)
+  expect(await server.printed('Try it')).toMatch(/PUT +\/ +loop .* 1 worker \(--workers 1\)/)
   const refused = await fetch(url)
   expect([refused.status, refused.headers.get('x-a')]).toEqual([418, 'b'])
   const late = await fetch(url, { method: 'PUT' })
@@ -334,14 +334,18 @@ routes:
 })
 
 test('what no engine has is told with the line or the flag that asks for it', async () => {
-  const config = 'routes:\n  - { plugin: echo.wasm, engine: inline,\n      timeoutMs: 5 }'
+  const config = 'routes:\n  - { plugin: echo.wasm, engine: inline,\n      timeoutMs: 5, interrupts: off }'
   const cwd = folderOf({ 'c.yaml': config, 'echo.wasm': 'echo' })
   const inFile = await run(['check', '-c', 'c.yaml'], {}, { cwd })
   expect([inFile.code, inFile.stderr]).toEqual([
     2,
     expect.stringContaining('c.yaml:3:18: timeoutMs: a guest'),
   ])
-  const flagged = await run(['echo.wasm', '0', '--engine', 'inline', '--timeout', '5'], {}, { cwd })
+  const flagged = await run(
+    ['echo.wasm', '0', '--engine', 'inline', '--timeout', '5', '--interrupts', 'off'],
+    {},
+    { cwd },
+  )
   expect([flagged.code, flagged.stderr]).toEqual([
     2,
     expect.stringContaining('--timeout: a guest on the event loop'),

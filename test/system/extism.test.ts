@@ -679,7 +679,8 @@ describe.each<[string, Create]>([
     })
 
     test('a call has a time limit, after which the next one finds a new guest', async () => {
-      await expect(plugin(of(loop), { timeoutMs: 100 })).rejects.toThrow(TypeError)
+      const compiled = await WebAssembly.compile(loop as Uint8Array<ArrayBuffer>)
+      await expect(plugin(compiled, { timeoutMs: 100 })).rejects.toThrow(TypeError)
       // The SDK's limit is one for the thread's own start, too.
       const made = await plugin(of(loop), { runInWorker: true, timeoutMs: isOurs ? 300 : 1_000 })
       expect(await messageOf(made.call('loop'))).toBe('EXTISM: call canceled due to timeout')

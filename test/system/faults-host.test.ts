@@ -84,7 +84,7 @@ test.each([
   'collects functions',
 ])('a host function that %s in two threads at once ends them, and not the process', async (act) => {
   const functions = file('acts.mjs', FUNCTIONS)
-  const route: RouteOptions = { url: '/host', plugin: guest('zoo'), functions, workers: 2, timeoutMs: 20_000 }
+  const route: RouteOptions = { url: '/host', plugin: guest('zoo'), functions, workers: 2, timeoutMs: 50_000 }
   const { url } = await startServerProcess({ routes: [route, ...bystanderRoutes()] })
   for (let i = 0; i < 2; i++) {
     const lost = { status: LOST[0], code: LOST[1] }

@@ -27,6 +27,7 @@ test.each([
   const { code, stderr } = await startWith(`-v ${8 * 2 ** 20}`, ...args).ended
   expect([code, stderr]).toEqual([1, expect.stringContaining('ulimit -v')])
   expect(stderr).toContain('MemoryMax=')
+  expect(stderr).not.toContain('node:internal')
 })
 
 test.each([

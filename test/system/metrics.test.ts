@@ -197,7 +197,7 @@ test('names, texts and numbers are rendered as the text format of Prometheus has
   ]
   const own = {
     meters: new Meters(),
-    served: { state: 'serving', url: undefined, routes: [] },
+    served: { state: 'serving', server: { url: undefined, routes: [] } },
     version: '',
   } as const
   const all = String.raw`route="a\"b\\c\nd",plugin="é",digest=""`

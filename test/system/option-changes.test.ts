@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyBaseLogger } from 'fastify'
 import pino from 'pino'
@@ -103,6 +104,10 @@ const CHANGES: Readonly<Record<string, () => Change | Promise<Change>>> = {
   'route process': () => ({ route: { engine: 'subprocess' }, to: 'group' }),
   'route workers': () => ({ to: 1 }),
   'route timeoutMs': () => ({ to: 5_000 }),
+  'route cancelOnDisconnect': () => ({
+    route: { plugin: guest('moody'), workers: 1, timeoutMs: 1_000 },
+    see: endOfLeaving,
+  }),
   'route startTimeoutMs': () => ({ to: 60_000 }),
   'route kv': () => ({ to: { access: 'read' } }),
   'route smoke': () => ({ to: { status: 418 }, isRefused: true }),
@@ -242,6 +247,20 @@ test.each(OPTIONS)('a reload that changes $scope $name, which reaches $reach', a
       expect(await see(served)).not.toEqual(before)
   }
 })
+
+/** The first code in the log after the client of a guest that does not return has left. */
+async function endOfLeaving({ url, log, lines }: Served): Promise<unknown> {
+  log.level = 'debug'
+  const before = lines.length
+  const leaving = request(url, { method: 'POST', agent: false }).end('G begins')
+  leaving.on('error', () => undefined)
+  const news = () => lines.slice(before)
+  while (!news().some(({ msg }) => msg === 'G begins')) await nextTurn()
+  leaving.destroy()
+  const codes = () => news().flatMap(({ code }) => (String(code).startsWith('WASM_SERVE') ? [code] : []))
+  while (codes().length === 0) await nextTurn()
+  return codes()[0]
+}
 
 /** A value that the schema allows, other than the default. */
 function otherValue(schema: Schema): unknown {

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, writeFileSync } from 'node:fs'
+import { request as requestPlain } from 'node:http'
 import { connect, constants } from 'node:http2'
 import { request } from 'node:https'
 import { join } from 'node:path'
@@ -18,6 +19,17 @@ function loading(url: string, connections = 40): Load {
   const load = startLoad({ url, connections })
   onTestFinished(async () => void (await load.stop()))
   return load
+}
+
+/** Sends a request without the rest of its body. */
+async function beginRequest(url: string): Promise<void> {
+  const headers = { expect: '100-continue', 'content-length': 10 }
+  const sent = requestPlain(url, { method: 'POST', agent: false, headers })
+  onTestFinished(() => void sent.destroy())
+  sent.on('error', () => undefined)
+  sent.flushHeaders()
+  await once(sent, 'continue')
+  sent.write('x')
 }
 
 const LOSSLESS = { wrong: 0, non2xx: 0, resets: 0, refused: 0 }
@@ -156,6 +168,22 @@ test('a rolling restart replaces all processes without losing a request', async 
   expect(await load.stop()).toMatchObject(LOSSLESS)
   expect(server.pids().filter((pid) => before.includes(pid))).toEqual([])
   expect(server.pids()).toHaveLength(3)
+})
+
+test('a process that is killed while it drains is in the log', async () => {
+  const server = await startProcesses([guest('echo'), '--processes', '2', '--drain-ms', '60000'])
+  const [first] = server.pids()
+  // Both processes have requests that do not end, so they drain until they are killed.
+  await Promise.all(Array.from({ length: 20 }, () => beginRequest(server.url)))
+  server.kill('SIGUSR2')
+  const draining = () => server.lines('closing').find(({ reason }) => reason === 'drain')
+  await until(() => server.lines('a serving process was replaced').length > 0 && draining() !== undefined)
+  expect(draining()?.process).toBe(1)
+  process.kill(first ?? 0, 'SIGKILL')
+  await until(() => server.lines('a serving process was lost while it drained').length > 0)
+  const [line] = server.lines('a serving process was lost while it drained')
+  expect(line).toMatchObject({ level: 'error', process: 1, pid: first, end: 'SIGKILL' })
+  expect(server.lines('a serving process was lost')).toEqual([])
 })
 
 test('a rolling restart applies options that a reload cannot change', async () => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
@@ -66,6 +67,17 @@ test('a connection that never carried a request does not hold up the end', async
   server.child.kill('SIGTERM')
   expect(await server.ended).toMatchObject({ code: 0 })
   expect(performance.now() - begun).toBeLessThan(GRACE_MS / 2)
+})
+
+test('a connection whose client is busy after it was opened has time for its request', async () => {
+  const server = await listening('--drain-ms', '0')
+  const client = await open(server.port)
+  server.child.kill('SIGTERM')
+  await server.logged('closing')
+  await sleep(300) // no event tells that the listener has closed, and an unused connection with it
+  client.send(post('abc'))
+  expect(await client.answers()).toMatchObject([{ status: 200, headers: { connection: 'close' } }])
+  expect(await server.ended).toMatchObject({ code: 0 })
 })
 
 test.each(['SIGTERM', 'SIGINT'] as const)('%s under load costs no request', async (signal) => {
@@ -220,7 +232,7 @@ test('a hang-up does not end a server that has no terminal, such as one started 
 })
 
 test('who waits for a guest that does not return is told that the server shuts down, and it ends in time', async () => {
-  const flags = ['--timeout', '60000', '--drain-ms', '0', '--grace-ms', '500']
+  const flags = ['--workers', '1', '--timeout', '60000', '--drain-ms', '0', '--grace-ms', '500']
   const server = start([guest('loop'), '0', ...flags])
   const port = Number(new URL(await server.listening()).port)
   const [running, waiting] = [await begin(port, 1), await begin(port, 1)]
@@ -239,7 +251,7 @@ test('who waits for a guest that does not return is told that the server shuts d
 })
 
 test('a second signal ends guests in threads, and the log has no failures that are none', async () => {
-  const server = start([guest('loop'), '0', '--timeout', '60000', '--grace-ms', '60000'])
+  const server = start([guest('loop'), '0', '--workers', '1', '--timeout', '60000', '--grace-ms', '60000'])
   const port = Number(new URL(await server.listening()).port)
   const client = await begin(port, 1)
   client.send('x')

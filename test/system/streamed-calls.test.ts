@@ -139,7 +139,7 @@ test('what cannot be sent is refused', async () => {
 })
 
 test('a server that does not listen, or that requires certificates, gets no calls', async () => {
-  const silent = await listenAdmin({ url: undefined })
+  const silent = await listenAdmin({ server: { url: undefined, routes: [] } })
   const tls = { cert: 'cert.pem', key: 'key.pem', ca: 'ca.pem' }
   const strict = await listenAdmin({}, { tls })
   for (const { url } of [silent, strict]) {

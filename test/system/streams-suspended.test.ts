@@ -81,8 +81,12 @@ describe.skipIf(!suspending)('suspended guests', () => {
     expect(await served.codes(4)).toEqual([1, 1, 1, 1])
   })
 
-  test('a guest that loops after it was suspended takes only the streams of its thread along', async () => {
-    const { url } = await listen({ ...TELL, workers: 2, timeoutMs: 200 })
+  // Of twenty streams on two threads, the looping one is ended.
+  test.each([
+    ['ends alone', 'on', 19],
+    ['takes the streams of its thread along if it has no checks', 'off', 10],
+  ] as const)('a guest that loops after it was suspended %s', async (_name, interrupts, left) => {
+    const { url } = await listen({ ...TELL, workers: 2, timeoutMs: 200, interrupts })
     const clients = Array.from({ length: 20 }, (_, id) => new TellClient(url, id))
     await Promise.all(clients.map((client) => client.ask(1)))
     const [looper, ...others] = clients
@@ -91,7 +95,7 @@ describe.skipIf(!suspending)('suspended guests', () => {
     const answers = second.flatMap((one, at) =>
       one.status === 'fulfilled' ? [[one.value, others[at]?.expected(2)]] : [],
     )
-    expect(answers).toHaveLength(10)
+    expect(answers).toHaveLength(left)
     for (const [own, expected] of answers) expect(own).toBe(expected)
     const later = new TellClient(url, 99)
     expect(await later.ask(1)).toBe(later.expected(1))
@@ -222,8 +226,20 @@ describe.skipIf(!suspending)('suspended guests', () => {
     })
   })
 
-  test('a guest that catches its end and goes on is ended with its thread', async () => {
-    const { url } = await listen({ plugin: CATCHING, method: '*', workers: 1, spareWorkers: 0 })
+  test('a guest that catches its end and goes on is ended alone', async () => {
+    const { url, line } = await serveSteps([], { plugin: CATCHING })
+    const leaving = request(url, { agent: false }).end()
+    const [staying] = await Promise.all([fetch(url), once(leaving, 'response')])
+    leaving.on('error', () => undefined).socket?.resetAndDestroy()
+    await line(({ code }) => code === 'WASM_SERVE_CLIENT_GONE')
+    const rest = Promise.race([staying.text(), new Promise((resolve) => setImmediate(resolve, 'open'))])
+    expect(await rest).toBe('open')
+    await staying.body?.cancel().catch(() => undefined)
+  })
+
+  test('a guest without checks that catches its end and goes on is ended with its thread', async () => {
+    const route = { plugin: CATCHING, method: '*', workers: 1, spareWorkers: 0, interrupts: 'off' } as const
+    const { url } = await listen(route)
     const [leaving, other] = [request(url, { agent: false }).end(), request(url, { agent: false }).end()]
     const answers = await Promise.all([once(leaving, 'response'), once(other, 'response')])
     leaving.on('error', () => undefined).socket?.resetAndDestroy()

@@ -9,6 +9,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -123,11 +124,14 @@ test('large inputs and outputs are carried, several at a time', async () => {
   expect(answers.map(({ body }, i) => body === bodies[i])).toEqual([true, true, true, true])
 })
 
-test('routes of a name share processes; one that ends costs its call, and the others go on', async () => {
+test.each([
+  'on',
+  'off',
+] as const)('routes of a name share processes; a guest that does not return costs its call, and without checks the process: %s', async (interrupts) => {
   const { url } = await serveAll([
     { url: '/echo', plugin: guest('echo'), process: 'shared' },
     { url: '/upper', plugin: guest('upper'), process: 'shared' },
-    { url: '/moody', plugin: guest('moody'), process: 'shared', timeoutMs: 200 },
+    { url: '/moody', plugin: guest('moody'), process: 'shared', timeoutMs: 200, interrupts },
   ])
   const before = guestProcesses()
   expect(before).toHaveLength(1)
@@ -140,7 +144,43 @@ test('routes of a name share processes; one that ends costs its call, and the ot
   expect(await ask(`${url}/echo`, 'again')).toMatchObject({ status: 200, body: 'again' })
   expect(await ask(`${url}/moody`, 'again')).toMatchObject({ status: 200, body: 'again' })
   expect(guestProcesses()).toHaveLength(1)
-  expect(guestProcesses()).not.toEqual(before)
+  if (interrupts === 'on') expect(guestProcesses()).toEqual(before)
+  else expect(guestProcesses()).not.toEqual(before)
+})
+
+test.each([
+  'reuse',
+  'fresh',
+] as const)('a hundred deadlines in a row cost no process (%s)', async (isolation) => {
+  const { url } = await serveAll([{ plugin: guest('moody'), timeoutMs: 20, isolation }])
+  const processes = new Set<number>()
+  for (let round = 0; round < 100; round++) {
+    const answers = await Promise.all([ask(url, 'L'), ask(url, `well ${round}`)])
+    expect(answers).toMatchObject([{ status: 504 }, { status: 200, body: `well ${round}` }])
+    for (const pid of guestProcesses()) processes.add(pid)
+  }
+  expect(processes.size).toBeLessThan(10) // a busy machine may take more than 100 ms to let a guest look
+})
+
+test('a guest that has used up its budget costs no process', async () => {
+  const { url } = await serveAll([{ plugin: guest('moody'), timeoutMs: 20_000, budget: 1_000 }])
+  const before = guestProcesses()
+  for (let round = 0; round < 3; round++) {
+    expect(await ask(url, 'L')).toMatchObject({ status: 504, code: 'WASM_SERVE_BUDGET_EXCEEDED' })
+    expect(await ask(url, `well ${round}`)).toMatchObject({ status: 200, body: `well ${round}` })
+  }
+  expect(guestProcesses()).toEqual(before)
+})
+
+test('a client that leaves ends its guest, and not the process', async () => {
+  const route = { plugin: guest('moody'), timeoutMs: 60_000, cancelOnDisconnect: true }
+  const { url } = await serveAll([route])
+  const before = guestProcesses()
+  const leaving = request(url, { method: 'POST', agent: false }).end('L')
+  await until(() => before.some(isRunning))
+  leaving.on('error', () => undefined).destroy()
+  expect(await ask(url, 'again')).toMatchObject({ status: 200, body: 'again' })
+  expect(guestProcesses()).toEqual(before)
 })
 
 /** What a process was started with. */

@@ -96,7 +96,10 @@ test('calls that fail say how; what the guest says itself is no error of the cal
 
 test('the span of a request has the status and the failure of its answer; without an answer it has no status', async () => {
   const { url, ended } = await startTraced({
-    routes: [{ plugin: guest('moody') }, { plugin: guest('loop'), url: '/loop', timeoutMs: 1_000 }],
+    routes: [
+      { plugin: guest('moody') },
+      { plugin: guest('loop'), url: '/loop', workers: 1, timeoutMs: 1_000 },
+    ],
   })
   const statuses: number[] = []
   for (const body of ['a', 'E', 'T']) statuses.push((await fetch(url, { method: 'POST', body })).status)

@@ -5,6 +5,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import { watchGuest } from '../../src/engine/watchdog.ts'
 import { listenAdmin } from '../support/admin.ts'
 
+const guest = {
+  ...{ plugin: 'a.wasm', function: 'go', route: '/' },
+  ...{ stallMs: 60_000, deadlineMs: 0, runsAtStart: false },
+}
+
 async function ask(url: string): Promise<[status: number, body: unknown]> {
   const answer = await fetch(url)
   return [answer.status, await answer.json()]
@@ -12,7 +17,6 @@ async function ask(url: string): Promise<[status: number, body: unknown]> {
 
 test("it is not ready while the watchdog's thread is missing, which is started again until it runs", async () => {
   const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart: false }
   const reports: boolean[] = []
   const told: unknown[] = []
   let [starts, mayStart] = [0, false]
@@ -57,7 +61,6 @@ test("it is not ready while the watchdog's thread is missing, which is started a
 
 test('one that ended by itself is missed as well, and none that is not needed any more', async () => {
   const { url } = await listenAdmin()
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart: false }
   const failed = new Promise<Error | undefined>((resolve) => {
     const start = () => new Worker('process.exit(3)', { eval: true })
     const watch = watchGuest(guest, resolve, { start, backoffMs: 1_000_000 })
@@ -83,8 +86,7 @@ test.each([
     onTestFinished(async () => void (await worker.terminate()))
     return worker
   }
-  const guest = { plugin: 'a.wasm', function: 'go', route: '/', stallMs: 60_000, runsAtStart }
-  const watch = watchGuest(guest, () => undefined, { start })
+  const watch = watchGuest({ ...guest, runsAtStart }, () => undefined, { start })
   onTestFinished(() => watch.close())
   const startedBy = (run: () => void) => {
     const before = starts
@@ -103,7 +105,7 @@ test('one of twenty thousand guests is named as well', async () => {
   const code = `
     import { watchGuest } from ${JSON.stringify(watchdog)}
     const names = (number) => ({ plugin: \`plug-in-\${number}.wasm\`, function: 'go', route: \`/route/\${number}\` })
-    const guests = Array.from({ length: 20_000 }, (_, number) => ({ ...names(number), stallMs: 300, runsAtStart: false }))
+    const guests = Array.from({ length: 20_000 }, (_, number) => ({ ...names(number), stallMs: 300, deadlineMs: 0, runsAtStart: false }))
     guests.map((guest) => watchGuest(guest, () => undefined)).at(-1).beginCall()
     for (;;);`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', code], {

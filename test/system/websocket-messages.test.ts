@@ -394,7 +394,7 @@ async function listenWithPool(...given: RouteOptions[]) {
   const log = openLog('silent')
   const options = checkServerOptions({ stallMs: 0, port: 0, drainMs: 0, graceMs: 100, routes: given })
   const pool = new RoutePool(options, log)
-  const server = await startServer(options, (await createApp(options, log, pool)).app, log)
+  const server = await startServer(options, (await createApp(options, log, { pool })).app, log)
   onTestFinished(async () => {
     await server.drain()
     await pool.close()
@@ -403,7 +403,7 @@ async function listenWithPool(...given: RouteOptions[]) {
     port: Number(new URL(server.url).port),
     async replace(...numbers: readonly number[]) {
       const routes = options.routes.filter((_, number) => numbers.includes(number))
-      const { app } = await createApp({ ...options, routes }, log, pool)
+      const { app } = await createApp({ ...options, routes }, log, { pool })
       void server.replace(app) // it answers from now on; the one before ends after its last request
     },
   }

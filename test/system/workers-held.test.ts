@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { BlockedTimeMeter, unusedMs } from '../../src/engine/runners/runner.ts'
 import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
@@ -9,6 +10,8 @@ import { file } from '../support/guest.ts'
 /** What a guest that has not used its time may meet: a host that is held for much longer. */
 const TIMEOUT_MS = 250
 const HOLD_MS = 2 * TIMEOUT_MS
+/** Above what counts as held. */
+const MAX_HELD_MS = 60
 
 /** Holds the event loop. */
 function hold(ms: number): void {
@@ -98,4 +101,67 @@ test('what is shorter than the least is no held time, and what was held is told 
   cpuMs = 7
   expect(watch.look()).toEqual({ from: 0, to: 300, cpuMs: 7 })
   expect(watch.look()).toBeUndefined()
+})
+
+describe('a host that is held again and again does not prolong a call without end:', () => {
+  /** Holds the event loop until the call is over. @returns how long it was held. */
+  async function holdDuring(call: PromiseLike<unknown>): Promise<number> {
+    let isOver = false
+    const over = () => {
+      isOver = true
+    }
+    call.then(over, over)
+    const each = 2 * MAX_HELD_MS
+    let heldMs = 0
+    for (; !isOver && heldMs < 100 * TIMEOUT_MS; heldMs += each) {
+      hold(each)
+      await turn()
+    }
+    return heldMs
+  }
+
+  test('a guest that does not return is ended in its process', async () => {
+    const engine = await openEngine({ name: 'subprocess', runtime: kernel }, 'loop', {
+      timeoutMs: TIMEOUT_MS,
+      spareWorkers: 0,
+    })
+    await engine.ready
+    const answered = callText(engine, 'loop', '')
+    const refused = expect(answered).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+    expect(await holdDuring(answered)).toBeLessThan(20 * TIMEOUT_MS)
+    await refused
+  })
+
+  test('a host that never answers is the end of the time of its guest in a thread', async () => {
+    const engine = await openAsking(() => new Promise(() => undefined))
+    await engine.ready
+    const answered = callText(engine, 'run', 'U')
+    const refused = expect(answered).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+    expect(await holdDuring(answered)).toBeLessThan(20 * TIMEOUT_MS)
+    await refused
+  })
+
+  test('a thread that is stuck is replaced, and its call answered', async () => {
+    const state = file('state', '')
+    const functions = file(
+      'sticks.mjs',
+      `import fs from 'node:fs'
+      const state = ${JSON.stringify(state)}
+      if (fs.readFileSync(state, 'utf8') === '') {
+        fs.writeFileSync(state, 'first')
+        setTimeout(() => { fs.writeFileSync(state, 'stuck'); for (;;); }, 50)
+      }
+      export default { env: { relay: (_context, input) => input } }`,
+    )
+    const engine = await openEngine({ name: 'workers', runtime: kernel }, 'relay', {
+      functions,
+      timeoutMs: TIMEOUT_MS,
+      spareWorkers: 0,
+    })
+    await engine.ready
+    await expect.poll(() => readFileSync(state, 'utf8'), { timeout: 10_000 }).toBe('stuck')
+    const answered = callText(engine, 'relay', 'a')
+    expect(await holdDuring(answered)).toBeLessThan(40 * TIMEOUT_MS)
+    expect(await answered).toBe('a')
+  })
 })

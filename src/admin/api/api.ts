@@ -13,7 +13,6 @@ import {
   AdminRequestError,
   ChangeRefusedError,
   MountConflictError,
-  RevisionMismatchError,
   RouteConflictError,
 } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
@@ -25,7 +24,7 @@ import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
-import { type Endpoint, type EndpointDescription, entityTag, matches, toRequestError } from './endpoint.ts'
+import { type Endpoint, type EndpointDescription, entityTag, toRequestError } from './endpoint.ts'
 import { fleetEndpoints } from './fleet-endpoints.ts'
 import { listEndpoints } from './list-endpoints.ts'
 import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
@@ -82,7 +81,8 @@ export const addApi: AdminFeature = (app, context) => {
   )
   app.addContentTypeParser('*', (_request, _body, done) => done(new AdminRequestError(WRONG_TYPE)))
   app.setErrorHandler(errorSender(served))
-  app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
+  if (served.secrets)
+    app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
   const all = endpointsOf(context)
   const held = holdUploads(app, bodyLimit)
   for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit, held)
@@ -91,7 +91,8 @@ export const addApi: AdminFeature = (app, context) => {
     const { routes } = deploymentsOf(served).current
     const { routesDocument } = await import('../../route/openapi/routes-document.ts')
     const { readXtpSchemas } = await import('../../route/openapi/xtp-schema.ts')
-    return routesDocument(served.routes, await readXtpSchemas(routes.map(({ target }) => target)), served.url)
+    const { server } = served
+    return routesDocument(server.routes, await readXtpSchemas(routes.map(({ target }) => target)), server.url)
   })
 }
 
@@ -164,24 +165,21 @@ function addEndpoint(
     signal: AbortSignal,
   ): Promise<unknown> => {
     const deployments = deploymentsOf(served)
-    const expectRevision = () => {
-      const tag = entityTag(deployments)
-      if (!matches(request, tag)) throw new RevisionMismatchError(request.headers['if-match'] ?? '', tag)
-    }
     const params = request.params as Record<string, string>
     const query = request.query as Record<string, string>
     const expectDownload = () => {
       held.release() // the body was a few bytes of JSON
       held.add(bodyLimit)
     }
-    const by = senderOf(request)
-    const asked = { params, query, body: request.body, by, expectRevision, expectDownload, signal }
+    const { body, headers } = request
+    const [by, ifMatch] = [senderOf(request), headers['if-match']]
+    const asked = { params, query, body, by, ifMatch, expectDownload, signal }
     const shown = entityTag(deployments)
     const payload = await run(asked, deployments, reply)
     const warnings = query.wait === 'applied' ? await deployments.applied?.(signal) : undefined
     // Another change may have gone live while the answer was made.
     reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
-    if (path === '/api') return { ...(payload as object), url: served.url, state: served.state }
+    if (path === '/api') return { ...(payload as object), url: served.server.url, state: served.state }
     return warnings?.length ? withWarnings(payload as ChangeAnswer, warnings) : payload
   }
 }
@@ -205,7 +203,7 @@ function senderOf({ headers: { from } }: FastifyRequest): string | undefined {
 }
 
 /** @throws {@link ChangeRefusedError} during the start of the server. */
-function deploymentsOf({ deployments }: ServerView): Deployments {
+function deploymentsOf({ server: { deployments } }: ServerView): Deployments {
   if (!deployments) throw new ChangeRefusedError('the server is starting')
   return deployments
 }

@@ -11,7 +11,7 @@ import type { MeterView, RouteMeter } from '../../observe/metrics.ts'
 import { MCP_DEFAULTS } from '../../options/mcp-defaults.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import type { AdminContext } from '../feature.ts'
-import { applyEdit, type Endpoint } from './endpoint.ts'
+import { applyEdit, type Endpoint, expectRevision } from './endpoint.ts'
 import { metersOf, type ShownDeployment, showDeployment } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
@@ -67,7 +67,7 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
         return {
           revision: current.revision,
           state: served.state,
-          url: served.url,
+          url: served.server.url,
           ...(mcp && { mcp: mcp.url ?? MCP_DEFAULTS.url }),
           node: fleet?.status.node,
           version: packageVersion(),
@@ -208,8 +208,8 @@ export const changeEndpoints: readonly Endpoint[] = [
     id: 'reload',
     summary: 'Reload the configuration and the plug-ins',
     answers: { 200: { description: 'The reloaded configuration is live.', schema: ref('Changed') } },
-    async run({ expectRevision, signal, by }, deployments) {
-      expectRevision()
+    async run({ ifMatch, signal, by }, deployments) {
+      expectRevision(ifMatch, deployments)
       const { record } = await deployments.apply(reload, 'reload', { signal, isEdit: true, by })
       return { change: record }
     },

@@ -1,8 +1,8 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import type { ChangeRecord } from '../../deploy/desired-state.ts'
-import { AdminRequestError } from '../../errors/errors.ts'
+import { AdminRequestError, RevisionMismatchError } from '../../errors/errors.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /** An endpoint of the admin API. Its route and its OpenAPI description are generated from it. */
@@ -44,8 +44,8 @@ export interface ApiRequest {
   readonly params: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, string | undefined>>
   readonly body: unknown
-  /** Rejects the change, when its turn comes, if the revision does not match. (`If-Match`) */
-  expectRevision(): void
+  /** See {@link expectRevision}. */
+  readonly ifMatch: string | undefined
   /** Who sends it, as its `From` header says. */
   readonly by: string | undefined
   /** Call before a download. @throws {@link AdminBusyError} if other requests hold too much memory. */
@@ -62,13 +62,13 @@ export interface ApiRequest {
  */
 export async function applyEdit(
   deployments: Deployments,
-  { expectRevision, signal, by }: ApiRequest,
+  { ifMatch, signal, by }: ApiRequest,
   reason: string,
   make: MakeDesired,
   modules?: ReadonlyMap<string, Uint8Array>,
 ): Promise<ChangeRecord | undefined> {
   const checked: MakeDesired = (now, reread) => {
-    expectRevision()
+    expectRevision(ifMatch, deployments)
     return make(now, reread)
   }
   const { record } = await deployments.apply(checked, reason, { signal, modules, isEdit: true, by })
@@ -80,11 +80,17 @@ export function entityTag({ tag }: Deployments): string {
   return `"${tag}"`
 }
 
-/** Whether a request's `If-Match` allows a change. */
-export function matches({ headers }: FastifyRequest, tag: string): boolean {
-  const wanted = headers['if-match']
-  if (wanted === undefined || wanted.trim() === '*') return true
-  return wanted.split(',').some((one) => one.trim().replace(/^W\//, '') === tag)
+/**
+ * Call it when it is the turn of a change.
+ *
+ * @param ifMatch - The `If-Match` of its request.
+ * @throws {@link RevisionMismatchError} if it does not allow a change of the current revision.
+ */
+export function expectRevision(ifMatch: string | undefined, deployments: Deployments): void {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return
+  const tag = entityTag(deployments)
+  const isCurrent = ifMatch.split(',').some((one) => one.trim().replace(/^W\//, '') === tag)
+  if (!isCurrent) throw new RevisionMismatchError(ifMatch, tag)
 }
 
 /** Names all problems of a request that does not match its schema. */

@@ -2,7 +2,7 @@ import type { FleetView } from '../../deploy/fleet/fleet-node.ts'
 import { viewFleet, viewRevision } from '../../deploy/fleet/fleet-view.ts'
 import { AdminConflictError } from '../../errors/errors.ts'
 import type { AdminContext } from '../feature.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, expectRevision } from './endpoint.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** The endpoints of a fleet. */
@@ -25,9 +25,9 @@ export function fleetEndpoints({ fleet }: AdminContext): Endpoint[] {
       description: 'The given revision. Default: the one that all nodes served before the newest.',
       body: bodies.fleetRollback,
       answers: { 200: { description: 'It is stored.', schema: ref('FleetRevision') } },
-      async run({ body, by, expectRevision }) {
+      async run({ body, by, ifMatch }, deployments) {
         if (!fleet) throw new AdminConflictError('the server is not a node of a fleet')
-        expectRevision()
+        expectRevision(ifMatch, deployments)
         const { revision } = (body ?? {}) as { readonly revision?: number }
         return viewRevision(await fleet.rollBack(revision, by))
       },

@@ -4,7 +4,7 @@ import type { CallTotals, RouteMeter } from '../../observe/metrics.ts'
 import { EventLoopYielder } from '../../platform/event-loop.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { ApiRequest, Endpoint } from './endpoint.ts'
-import { totalOf } from './route-endpoints.ts'
+import { totalsOf } from './route-endpoints.ts'
 
 /*
  * Lists are answered page by page: a page is found among 10,000 items, and rendered, in steps between which the event
@@ -112,7 +112,7 @@ interface Entry<Item> extends ListPosition {
 
 function sortValue(item: ListItem, sort: string | undefined): string | number {
   if (sort === undefined) return 0
-  return COUNTERS.includes(sort) ? -totalOf(item.meters, sort as keyof CallTotals) : item.title
+  return COUNTERS.includes(sort) ? -totalsOf(item.meters)[sort as keyof CallTotals] : item.title
 }
 
 function isBefore(one: ListPosition, other: ListPosition): boolean {

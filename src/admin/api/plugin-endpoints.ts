@@ -3,7 +3,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import {
-  editPlugin,
   pluginOf,
   type Share,
   storedBytes,
@@ -12,6 +11,7 @@ import {
   versionOf,
   withoutPlugins,
   withoutVersion,
+  withPlugins,
   withRoute,
   withVersion,
 } from '../../deploy/edits.ts'
@@ -22,7 +22,7 @@ import {
   AdminRequestError,
 } from '../../errors/errors.ts'
 import { ChunkList } from '../../platform/chunks.ts'
-import type { Source } from '../../plugin/source/source.ts'
+import { readSource, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { isTooLarge, tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
@@ -73,7 +73,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const before = now.edits.plugins.get(name)
         const plugin = withVersion(before ?? { added: true, versions: [], traffic: [] }, version)
         const traffic = query.live === 'false' && before ? before.traffic : toShares(version.digest)
-        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
+        return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic }]]) }
       }
       const change = await applyEdit(deployments, request, reason, put, modules)
       if (!known) reply.code(201)
@@ -125,7 +125,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const plugin = pluginOf(now.edits, name)
         for (const { digest } of traffic) versionOf(plugin, digest)
         if (traffic[0]?.digest === traffic[1]?.digest) throw new AdminRequestError('The versions must differ')
-        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic }) }
+        return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic }]]) }
       }
       const change = await applyEdit(deployments, request, `split plug-in ${name}`, split)
       return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
@@ -147,7 +147,10 @@ export const pluginEndpoints: readonly Endpoint[] = [
         const live = plugin.versions.findIndex((version) => version.digest === trafficOf(plugin)[0]?.digest)
         const to = digest === undefined ? plugin.versions[live + 1] : versionOf(plugin, digest)
         if (!to) throw new AdminConflictError('There is no earlier version')
-        return { ...now, edits: editPlugin(now.edits, name, { ...plugin, traffic: toShares(to.digest) }) }
+        return {
+          ...now,
+          edits: withPlugins(now.edits, [[name, { ...plugin, traffic: toShares(to.digest) }]]),
+        }
       }
       const change = await applyEdit(deployments, request, `roll back plug-in ${name}`, back)
       return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
@@ -163,7 +166,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       const { name = '', digest = '' } = request.params
       const forget: MakeDesired = (now) => {
         const plugin = withoutVersion(pluginOf(now.edits, name), digest)
-        return { ...now, edits: editPlugin(now.edits, name, plugin) }
+        return { ...now, edits: withPlugins(now.edits, [[name, plugin]]) }
       }
       const change = await applyEdit(deployments, request, `delete version of plug-in ${name}`, forget)
       return { change, plugin: viewPlugin(await showDeployment(deployments), name) }
@@ -195,8 +198,9 @@ async function readUpload(
   if (wasm !== undefined) {
     const bytes = typeof wasm === 'string' ? new Uint8Array(Buffer.from(wasm, 'base64')) : wasm
     if (bytes.length === 0) throw new AdminRequestError('The body is empty: send a module')
+    const { sources } = deployments.current
     const signature = bundle === undefined ? undefined : Buffer.from(bundle)
-    return { source: await deployments.readUpload(bytes, signature, signal), from: 'upload' }
+    return { source: await readSource(bytes, { ...sources, bundle: signature, signal }), from: 'upload' }
   }
   if (source === undefined || !isUrl(source) || /^file:/i.test(source))
     throw new AdminForbiddenError('A plug-in from a file')

@@ -1,6 +1,6 @@
 import { AdminConflictError } from '../../errors/errors.ts'
 import type { AdminContext } from '../feature.ts'
-import type { Endpoint } from './endpoint.ts'
+import { type Endpoint, expectRevision } from './endpoint.ts'
 import { ref } from './schemas.ts'
 
 const list = { type: 'array', items: ref('Process') } as const
@@ -29,9 +29,9 @@ export function processEndpoints({ processes, fleet }: AdminContext): Endpoint[]
       description:
         'Reloads the configuration first. No request is lost. The answer comes when all are replaced; the restart continues if the client disconnects.',
       answers: { 200: { description: 'All are replaced.', schema: list } },
-      async run({ expectRevision }) {
+      async run({ ifMatch }, deployments) {
         if (!processes) throw new AdminConflictError('the server has no serving processes')
-        expectRevision()
+        expectRevision(ifMatch, deployments)
         await processes.restart('POST /api/restart')
         return shown()
       },

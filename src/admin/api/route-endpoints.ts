@@ -208,7 +208,7 @@ export function viewRoute({ current, meters }: ShownDeployment, { id, served }: 
       engine: split.engine,
       workers: split.workers,
     },
-    ...viewTotals(metersOf(served, meters)),
+    ...totalsOf(metersOf(served, meters)),
     from: options ? 'api' : 'configuration',
     options,
   }
@@ -223,14 +223,15 @@ export function metersOf(
   return digests.flatMap((each) => meters?.find(meterLabels(host + url, plugin, each)) ?? [])
 }
 
-function viewTotals(meters: readonly RouteMeter[]): CallTotals {
-  const guestMs = Math.round(totalOf(meters, 'guestMs') * 1_000) / 1_000
-  return { calls: totalOf(meters, 'calls'), failures: totalOf(meters, 'failures'), guestMs }
-}
-
-/** One counter of several meters together. */
-export function totalOf(meters: readonly RouteMeter[], counter: keyof CallTotals): number {
-  return meters.reduce((sum, { totals }) => sum + totals[counter], 0)
+/** The counters of several meters together. */
+export function totalsOf(meters: readonly RouteMeter[]): CallTotals {
+  const sum = { calls: 0, failures: 0, guestMs: 0 }
+  for (const { totals } of meters) {
+    sum.calls += totals.calls
+    sum.failures += totals.failures
+    sum.guestMs += totals.guestMs
+  }
+  return { ...sum, guestMs: Math.round(sum.guestMs * 1_000) / 1_000 }
 }
 
 /** @throws {@link AdminUnknownError} */
@@ -247,7 +248,7 @@ export function viewPlugin(shown: ShownDeployment, name: string): object {
     urls: routes.map(({ served: { host = '', url } }) => host + url),
     exports: loaded ? callableExports(loaded) : [],
     imports: loaded?.imports.map(({ module, name }) => ({ module, name })) ?? [],
-    ...viewTotals(routes.flatMap(({ served }) => metersOf(served, shown.meters))),
+    ...totalsOf(routes.flatMap(({ served }) => metersOf(served, shown.meters))),
   }
 }
 

@@ -76,7 +76,7 @@ export const addStreamedCalls: AdminFeature = (app, { served, options }) => {
     schemaErrorFormatter: toRequestError,
     handler: async ({ body }, reply) => {
       const call = body as StreamedCall
-      const request = openRequest(call, served.url, options)
+      const request = openRequest(call, served.server.url, options)
       const answered = once(request, 'response') as Answered
       answered.catch(() => undefined) // it is awaited later
       const id = randomUUID()

@@ -206,7 +206,7 @@ async function applyFiles(work: FleetTask): Promise<undefined> {
   const { store, settings, config, own, values, host } = work
   const applied = await applyConfiguration(store, {
     ...settings,
-    read: checkedConfiguration(config, host, sourcesOf(work)),
+    read: checkedConfiguration(config, { ...host, onTransfer: showTransfers(host, 'pulled') }),
     sources: sourcesOf(work),
     by: readText('by', values.by) ?? operator(),
     reason: readText('reason', values.reason) ?? `apply ${basename(own.file ?? '')}`,

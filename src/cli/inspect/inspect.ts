@@ -111,6 +111,9 @@ function renderInspection(inspection: Inspection, tools: readonly ShownTool[], c
       ...(module.signed ? renderSigned(module.signed) : []),
       ...(module.memories.length === 0 ? ['  memory: none defined'] : module.memories.map(renderMemory)),
       ...(module.kernel ? [`  kernel: ${renderMerge(module.kernel)}`] : []),
+      ...(module.isInterruptible === undefined
+        ? []
+        : [`  deadlines: ${DEADLINES[`${module.isInterruptible}`]}`]),
     ]),
     `made with: ${toolchain ? `${toolchain.name} (${toolchain.because})` : 'unknown'}`,
     `starts as: ${SHOWN_KINDS[kind]}`,
@@ -178,6 +181,11 @@ function renderEngineChoice(engine: Inspection['engine']): string {
   const limit = timeoutMs === undefined ? 'without a deadline' : `for up to ${timeoutMs} ms a call`
   const [one, many] = engine.name === 'subprocess' ? ['a process', 'processes'] : ['a thread', 'threads']
   return `in ${workers === 1 ? one : `${workers} ${many}`}, ${limit} (${reason})`
+}
+
+const DEADLINES = {
+  true: 'end a guest, and nothing else',
+  false: 'end a guest with its thread or process, because it does not check for interrupts',
 }
 
 function renderMerge(merge: NonNullable<Inspection['modules'][number]['kernel']>): string {

@@ -53,6 +53,8 @@ interface ModuleSummary {
   readonly memories: Plugin['memories']
   /** Whether the kernel is merged into it; undefined for another runtime. */
   readonly kernel: Plugin['merge']
+  /** Whether its guests check whether they are interrupted; undefined if only a process compiles it. */
+  readonly isInterruptible: boolean | undefined
 }
 
 interface Need {
@@ -81,15 +83,19 @@ export function inspectPlugin(
   const modules = new Map([[MAIN, plugin], ...plugin.linked.map((each) => [each.name, each] as const)])
   return {
     name: source.name,
-    modules: source.modules.map(({ name, bytes, digest, origin }) => ({
-      name,
-      bytes: bytes.length,
-      sha256: digest,
-      origin: origin?.place,
-      signed: origin?.signed,
-      memories: modules.get(name)?.memories ?? [],
-      kernel: modules.get(name)?.merge,
-    })),
+    modules: source.modules.map(({ name, bytes, digest, origin }) => {
+      const read = modules.get(name)
+      return {
+        name,
+        bytes: bytes.length,
+        sha256: digest,
+        origin: origin?.place,
+        signed: origin?.signed,
+        memories: read?.memories ?? [],
+        kernel: read?.merge,
+        isInterruptible: read?.module && read.isInterruptible,
+      }
+    }),
     functions: callableByName(plugin),
     notCallable: plugin.functions.flatMap((each) => {
       const reason = problemWithExport(each)

@@ -1,5 +1,4 @@
 import type { Config } from '../../options/config.ts'
-import type { SourceOptions } from '../../plugin/source/source.ts'
 import { type CommandContext, commandConfiguration } from '../configuration.ts'
 import { desiredState, refuseEdit } from '../desired-state.ts'
 import { PluginTable } from '../loader.ts'
@@ -18,18 +17,14 @@ export function filesConfiguration(config: Config, context: CommandContext): Con
 }
 
 /** Reads the config file of a fleet and checks it: its routes and those of the edits are opened here as on a node, tried and closed. */
-export function checkedConfiguration(
-  config: Config,
-  context: CommandContext,
-  sources: SourceOptions,
-): Configuring['read'] {
+export function checkedConfiguration(config: Config, context: CommandContext): Configuring['read'] {
   return async (edits, module) => {
     const plugins = new PluginTable()
     const plan = await planAll(commandConfiguration(withoutOwnLayers(config), context), {
       reading: { plugins },
       desire: async (configuration) => ({
         desired: desiredState(configuration, edits, 1),
-        resolving: { plugins, module, sources, refuse: refuseEdit },
+        resolving: { plugins, module, refuse: refuseEdit },
       }),
     })
     const failures: unknown[] = []

@@ -23,14 +23,14 @@ import {
 import type { Resolved } from '../resolve.ts'
 import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
 import { changeServer } from '../start.ts'
-import { announceChanges, cancelRequest } from './agent-requests.ts'
-import { Change, onceMore } from './change.ts'
+import type { EditStore } from '../state-folder.ts'
+import { announceChanges, askTask, cancelRequest } from './agent-requests.ts'
+import { Change, onceMore, RollCall } from './change.ts'
 import { type Clock, realClock } from './clock.ts'
 import { type ConnectionListener, listenForProcesses } from './connections.ts'
 import { DrainBarrier } from './drain-barrier.ts'
 import { openForwardingApp } from './forwarding-app.ts'
 import { ProcessMeters } from './process-meters.ts'
-import { RollCall } from './roll-call.ts'
 import {
   type PrimaryServices,
   type ServingProcess,
@@ -135,17 +135,19 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   readonly #memoryMax: number | undefined
   readonly #meters: ProcessMeters | undefined
   readonly #ending = new AbortController()
+  readonly ending = this.#ending.signal
   readonly #failed: Promise<string>
   /** What new processes serve. */
   #state: ServedState | undefined
   #resolver: Resolver | undefined
+  #store: EditStore | undefined
   #routes: readonly ServedRoute[] = []
   /** Options of the start, and of each restart. */
   #startOptions: Resolved['options'] | undefined
   /** Read by the start, and by each restart. */
   #tls: TlsSettings | undefined
   /** Fetch the modules of the state, and of the one being prepared. */
-  #modules: ResolvedState['module'][] = []
+  #modules: ReturnType<typeof moduleOf>[] = []
   /** Processes that start meanwhile join after it. */
   #pending: PendingState | undefined
   readonly #swaps = new Swaps()
@@ -183,6 +185,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
       module: (digest) => (this.#modules.at(-1) ?? missing)(digest),
       cancelRequest: (key) => cancelRequest(key, this.#heard()),
       announce: (changes, from) => announceChanges(changes, from, this.#heard()),
+      askTask: (owner, request) => askTask(owner, request, this.#serving()),
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => {
         this.silence.hear(process)
@@ -214,10 +217,6 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     return (await Promise.all(all.map((lines) => Promise.race([lines, late])))).flat()
   }
 
-  get ending(): AbortSignal {
-    return this.#ending.signal
-  }
-
   get routes(): readonly ServedRoute[] {
     return this.#routes
   }
@@ -225,6 +224,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   async open(first: FirstPlan): Promise<OwnReplica> {
     const { desired, edits, options, plugins, store } = first
     const { revision, configuration } = desired
+    this.#store = store
     this.#modules = [moduleOf(plugins, store)]
     this.#startOptions = { ...options, routes: [] }
     this.#tls = options.tls && readTls(options.tls)
@@ -251,7 +251,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     const processes = await unlessAborted(this.#rollCall.present(this.ending), signal)
     if (processes.length === 0) throw new ChangeRefusedError('no serving process runs')
     for (const process of processes) process.mask(this.#services.secrets())
-    this.#modules = [...this.#modules.slice(0, 1), resolved.module]
+    this.#modules = [...this.#modules.slice(0, 1), moduleOf(resolved.plugins, this.#store)]
     const change = new Change(processes, this.silence)
     const state = { revision, configuration: asked.configuration, edits: resolved.edits }
     const pending: PendingState = { state, resolved, change }
@@ -274,7 +274,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     const { state, resolved, change, routes } = pending
     this.#state = state
     this.#routes = routes
-    this.#modules = [resolved.module]
+    this.#modules = this.#modules.slice(-1)
     this.#decide(change)
     const fields = await change.commit(revision)
     known(this.#resolver).adopt(resolved)
@@ -362,6 +362,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     this.silence.add(process)
     void process.ended.then((end) => {
       this.#all.delete(process)
+      announceChanges([{ tasksOf: number }], process, this.#heard())
       this.#pending?.change.end(process, end)
       this.#meters?.end(process)
       this.#quiet?.add(process)

@@ -1,4 +1,5 @@
-import type { GuestChange } from '../../mcp/list-changes.ts'
+import type { Change } from '../../mcp/list-changes.ts'
+import type { TaskRequest } from '../../mcp/task.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import type { RateCount } from '../../platform/rate-counts.ts'
 import type { TlsSettings } from '../../server/tls.ts'
@@ -22,8 +23,10 @@ export type ProcessRequests = ReplicaRequests & {
   readonly countRequests: readonly [string, number]
   /** Cancels the request of an agent with a key. */
   readonly cancelRequest: readonly [string, unknown]
-  /** Tells of what plug-ins have changed in another process. */
-  readonly announce: readonly [readonly GuestChange[], unknown]
+  /** Tells of changes in another process. */
+  readonly announce: readonly [readonly Change[], unknown]
+  /** Answers a request about a task of this process. */
+  readonly task: readonly [TaskRequest, string | undefined]
   /** Whether a connection, by its number, has arrived with the message that was sent before. */
   readonly hasArrived: readonly [number, boolean]
   /** Drains and ends. */
@@ -38,8 +41,10 @@ export type PrimaryRequests = {
   readonly count: readonly [readonly RateQuestion[], readonly RateCount[]]
   /** Cancels the request of an agent with a key, whichever process runs it. */
   readonly cancelRequest: readonly [string, unknown]
-  /** Tells the other processes of what plug-ins have changed. */
-  readonly announce: readonly [readonly GuestChange[], unknown]
+  /** Tells the other processes of changes. */
+  readonly announce: readonly [readonly Change[], unknown]
+  /** Passes a request about a task to the process with a number. */
+  readonly askTask: readonly [readonly [owner: number, request: TaskRequest], string | undefined]
   /** Answered when no connection will be handed over any more. */
   readonly quiet: readonly [undefined, unknown]
   /** Sent regularly: the sign of life. Without a state while the process starts, or has no descriptor left. */

@@ -84,6 +84,7 @@ export function serveForPrimary(host: ServingHost): void {
     countRequests: (key) => serving?.streams.running?.count(key) ?? 0,
     cancelRequest: (key) => serving?.streams.running?.cancelHere(key),
     announce: (changes) => serving?.streams.changes?.announceHere(changes),
+    task: (request) => serving?.streams.tasks?.answerHere(request),
     hasArrived: (connection) => connection <= channel.lastConnection,
     drain: () => started().ending.begin('drain'),
   })
@@ -140,8 +141,10 @@ async function openServing(
   const meters = isWatched ? new Meters() : undefined
   const gone = () => undefined // so is the primary
   const relay: AgentRelay = {
+    number,
     cancel: (key) => void link.ask('cancelRequest', key).catch(gone),
     announce: (changes) => void link.ask('announce', changes).catch(gone),
+    askTask: (owner, request) => link.ask('askTask', [owner, request]),
   }
   const streams: KeptStreams = { stateSecret, relay, isReviewed: number !== 1 }
   const replica = await openLocalReplica(first, {

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { ProcessEndedError } from '../../errors/errors.ts'
-import type { GuestChange } from '../../mcp/list-changes.ts'
+import type { Change } from '../../mcp/list-changes.ts'
+import type { TaskRequest } from '../../mcp/task.ts'
 import type { MeterReport } from '../../observe/meter-report.ts'
 import { servingProgram } from '../../platform/packages.ts'
 import type { RateCounts } from '../../platform/rate-counts.ts'
@@ -44,8 +45,10 @@ export interface ServingProcess extends ConnectionTaker {
   /** The number of running requests of agents with a key. */
   countRequests(key: string): Promise<number>
   cancelRequest(key: string): void
-  /** Tells it of what plug-ins have changed in another process. */
-  announce(changes: readonly GuestChange[]): void
+  /** Tells it of changes in another process. */
+  announce(changes: readonly Change[]): void
+  /** Answers a request about a task that it has. undefined: it does not know it. */
+  askTask(request: TaskRequest): Promise<string | undefined>
   /** Asks it to drain and to end. */
   drain(): void
   /** Ends it at once. */
@@ -78,7 +81,9 @@ export interface PrimaryServices {
   /** Cancels the request of an agent with a key, whichever process runs it. */
   cancelRequest(key: string): Promise<void>
   /** Tells the other processes of what plug-ins have changed. */
-  announce(changes: readonly GuestChange[], from: ServingProcess): void
+  announce(changes: readonly Change[], from: ServingProcess): void
+  /** Passes a request about a task to the process that has it. */
+  askTask(owner: number, request: TaskRequest): Promise<string | undefined>
   /** Waits until this process will get no more connections. */
   quiet(process: ServingProcess): Promise<void>
   /** Called with each sign of life. */
@@ -137,6 +142,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     count: (questions) => questions.map((question) => services.rates.count(...question)),
     cancelRequest: (key) => services.cancelRequest(key),
     announce: (changes) => services.announce(changes, serving),
+    askTask: ([owner, request]) => services.askTask(owner, request),
     quiet: () => services.quiet(serving),
     beat(sent) {
       beat = sent ?? beat
@@ -193,6 +199,7 @@ export const startChildProcess: StartProcess = (number, state, services, storeMa
     countRequests: (key) => link.ask('countRequests', key),
     cancelRequest: (key) => void link.ask('cancelRequest', key).catch(() => undefined), // it has ended
     announce: (changes) => void link.ask('announce', changes).catch(() => undefined), // it has ended
+    askTask: (request) => link.ask('task', request),
     drain: () => void link.ask('drain', undefined).catch(() => undefined), // it has ended
     kill: () => void child.kill('SIGKILL'),
   }

@@ -4,7 +4,7 @@ import { errorFields, hasOwnCode } from '../../errors/failure.ts'
 import { backoffMs } from '../../platform/event-loop.ts'
 import type { PreparedRoutes } from '../replica.ts'
 import type { Clock } from './clock.ts'
-import { renderEnd, type ServingProcess } from './serving-process.ts'
+import { type ProcessEnd, renderEnd, type ServingProcess } from './serving-process.ts'
 import type { Silence } from './silence.ts'
 
 /** The minimum time between two starts in a slot. */
@@ -142,7 +142,7 @@ export class ProcessSupervisor {
     try {
       const routes = await this.#owner.silence.waitForStart(process, process.ready)
       await this.#owner.admit(process, () => this.#join(process))
-      void process.ended.then((end) => this.#onEnd(process, renderEnd(end)))
+      void process.ended.then((end) => this.#onEnd(process, end))
       return routes
     } catch (error) {
       process.kill()
@@ -187,9 +187,15 @@ export class ProcessSupervisor {
     old.drain()
   }
 
-  #onEnd(process: ServingProcess, end: string): void {
+  #onEnd(process: ServingProcess, end: ProcessEnd): void {
+    const { log } = this.#owner
     this.#owner.dismiss(process)
-    if (this.#serving === process) this.#lose(process, end)
+    if (this.#serving === process) this.#lose(process, renderEnd(end))
+    else if (end.code !== 0)
+      log.error(
+        { process: this.number, pid: process.pid, end: renderEnd(end) },
+        'a serving process was lost while it drained',
+      )
   }
 
   #lose(process: ServingProcess, end: string): void {

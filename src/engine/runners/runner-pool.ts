@@ -80,7 +80,7 @@ export class RunnerPool implements RunnerOwner {
   /** Includes stuck threads of other pools for the same plug-in at the same route. */
   readonly #gate: StartGate
   /** Totals of the runners that have ended. */
-  #past = { recycled: 0, restarted: 0, droppedLines: 0 }
+  #past = { recycled: 0, restarted: 0, droppedLines: 0, checks: 0 }
 
   constructor(
     kind: RunnerKind,
@@ -139,6 +139,7 @@ export class RunnerPool implements RunnerOwner {
       recycled: this.#past.recycled + sum(({ recycled }) => recycled),
       restarted: this.#past.restarted + sum(({ restarted }) => restarted),
       droppedLines: this.#past.droppedLines + sum(({ droppedLines }) => droppedLines),
+      checks: this.#past.checks + sum(({ checks }) => checks),
       stuck: this.#countStuck(),
       isBreakerOpen: this.#isBreakerOpen,
     }
@@ -317,10 +318,11 @@ export class RunnerPool implements RunnerOwner {
   }
 
   /** A ready runner has failed or exceeded a deadline, or the pool closes. */
-  #remember({ recycled, restarted, droppedLines }: RunnerStats): void {
+  #remember({ recycled, restarted, droppedLines, checks }: RunnerStats): void {
     this.#past.recycled += recycled
     this.#past.restarted += restarted + (this.#isClosed ? 0 : 1)
     this.#past.droppedLines += droppedLines
+    this.#past.checks += checks
   }
 
   #setReady(ready: readonly Runner[]): void {

@@ -1,3 +1,4 @@
+import { GuestTrapError, InstanceStartError } from '../../errors/errors.ts'
 import type { EngineStats } from '../../observe/engine-stats.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
 import type { ThreadLabel } from '../../platform/stuck-threads.ts'
@@ -12,10 +13,26 @@ export interface RunningCall {
   readonly beforeMs: number
 }
 
+/** Time in which an interrupted guest has to end before its runner is terminated, in ms: a host function may run. */
+export const INTERRUPTION_MS = 100
+
+/** Why the guest of a call is interrupted, and since when. */
+export interface Interruption {
+  readonly reason: Error
+  /** On the clock of `performance.now`. */
+  readonly since: number
+}
+
+/** The error of a call whose guest failed: an interruption is a trap, also in the start of a new instance within the call. */
+export function failureOf(failure: Error, interruption: Interruption | undefined): Error {
+  const isInterrupted = failure instanceof GuestTrapError || failure instanceof InstanceStartError
+  return interruption && isInterrupted ? interruption.reason : failure
+}
+
 /** Statistics that a runner reports. */
 export type RunnerStats = Pick<
   EngineStats,
-  'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines'
+  'guestBytes' | 'kernelBytes' | 'recycled' | 'restarted' | 'droppedLines' | 'checks'
 >
 
 /** A thread or process that runs calls, and can be terminated together with its guests. */
@@ -55,8 +72,12 @@ export interface Runner {
   /** The guest time of a call so far, in ms. */
   usedMs(running: RunningCall): number
 
-  /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  creditBlockedTime(blocked: BlockedTime): void
+  /**
+   * Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it.
+   *
+   * @param maxMs - A call that has been given back so much is charged with the rest.
+   */
+  creditBlockedTime(blocked: BlockedTime, maxMs: number): void
 
   /** Takes back calls that its guest has not started, as far as known. @returns them, the oldest first. */
   takeBack(): PendingCall[]
@@ -66,6 +87,16 @@ export interface Runner {
 
   /** Whether the client of the running call has disconnected, and the call is to be ended then. */
   isAbandoned(running: RunningCall): boolean
+
+  /** Whether the running guest ends when it is asked to: not while it waits for the host, which does not look. */
+  readonly mayInterrupt: boolean
+
+  /**
+   * Asks the guest of the running call to end: the call then fails with this reason.
+   *
+   * @returns false if the guest cannot be asked, or does not end.
+   */
+  interrupt(running: RunningCall, reasonFor: (call: PendingCall) => Error): boolean
 
   /** Releases the running call, which its owner settles instead. The answer is ignored. */
   drop(running: RunningCall): PendingCall | undefined
@@ -90,7 +121,7 @@ export interface RunnerOwner {
   asking(): void
   /** A call was settled. @param ms - Guest time. */
   answered(runner: Runner, ms: number): void
-  /** A suspended guest was ended at its deadline; its runner continues. */
+  /** A guest was ended at its deadline; its runner continues. */
   late(): void
   /** The runner could not open another instance, and runs no more calls. */
   broken(runner: Runner, reason: Error): void

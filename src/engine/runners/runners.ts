@@ -9,7 +9,7 @@ import type { EngineStats } from '../../observe/engine-stats.ts'
 import type { Caller } from '../../observe/observe.ts'
 import type { ByteSource } from '../../platform/chunks.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import { type Endable, type Engine, isClientGone, PendingCall, trackEndable } from '../engine.ts'
+import { type Endable, type Engine, PendingCall, trackEndable } from '../engine.ts'
 import { type QueueLimits, WaitingCalls } from '../queue.ts'
 import {
   BlockedTimeMeter,
@@ -39,8 +39,9 @@ const CHECK_MS = 4
 const TAKE_BACK_MS = 4
 
 /**
- * A guest whose client has disconnected is ended when it has run this long. To let a shorter call end costs less than a new
- * thread, and clients cannot make the server replace threads all the time.
+ * A guest whose client has disconnected is ended with its thread when it has run this long. To let a shorter call end costs less
+ * than a new thread, and clients cannot make the server replace threads all the time. One that can be interrupted is ended at
+ * once.
  */
 const LEAVE_MS = 50
 
@@ -65,6 +66,12 @@ const MANY_UNRESPONSIVE_MS = 5_000
 /** Shorter blocks of the event loop are charged to guests: this fraction of their deadline, up to this maximum. */
 const HELD_SHARE = 1 / 10
 const MAX_HELD_MS = 100
+
+/**
+ * Blocked time that a call is not charged with, as a multiple of its deadline, and of one block whatever its length: clients
+ * can block the event loop again and again, but not while the process is stopped.
+ */
+const MAX_CREDIT_FACTOR = 10
 
 class RunnersEngine implements Engine, Endable {
   readonly name: RunnerKind['name']
@@ -169,7 +176,7 @@ class RunnersEngine implements Engine, Endable {
   /** Assigns calls to threads that have little to do. */
   #feed(): void {
     for (let call = this.#waiting.first; call; call = this.#waiting.first) {
-      if (isClientGone(call)) {
+      if (call.caller.isGone) {
         this.#waiting.shift()?.reject(new ClientGoneError())
         continue
       }
@@ -235,7 +242,9 @@ class RunnersEngine implements Engine, Endable {
   /** Called before delayed work continues. */
   #noticeBlocked(): void {
     const blocked = this.#blockedTime.look()
-    if (blocked) for (const thread of this.#pool.threads) thread.creditBlockedTime(blocked)
+    if (!blocked) return
+    const maxMs = MAX_CREDIT_FACTOR * this.#options.timeoutMs
+    for (const thread of this.#pool.threads) thread.creditBlockedTime(blocked, maxMs)
   }
 
   /** Checks deadlines of guests and of queued calls. */
@@ -262,8 +271,12 @@ class RunnersEngine implements Engine, Endable {
     }
     // From here on it starts nothing else: only this call can be lost, and those that are suspended.
     const isLate = thread.usedMs(running) >= this.#options.timeoutMs
-    if (!isLate && (ms < LEAVE_MS || !thread.isAbandoned(running))) return
-    if (isSameRun(thread.running(), running)) this.#kill(thread, running, isLate)
+    const mayLeave = ms >= LEAVE_MS || thread.mayInterrupt
+    if (!isLate && !(mayLeave && thread.isAbandoned(running))) return
+    const reasonFor = (call: PendingCall) =>
+      isLate ? new DeadlineError(call.exportName, this.#options.timeoutMs) : new ClientGoneError()
+    if (isSameRun(thread.running(), running) && !thread.interrupt(running, reasonFor))
+      this.#kill(thread, running, isLate)
   }
 
   /** A timer of a host function may block it, or the start of a replacement instance. */

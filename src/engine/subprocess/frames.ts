@@ -1,8 +1,8 @@
 import { readSync, writeSync } from 'node:fs'
 
 /*
- * The process's ends of its sockets. Both block: the server always reads, and the process has nothing else to do while
- * it waits for an answer.
+ * The process's ends of its sockets. Those of answers block: the server always reads, and the process has nothing else to do
+ * while it waits for an answer.
  */
 
 /** The descriptors that a process inherits, besides standard input and standard error. */
@@ -20,6 +20,8 @@ export const FD = {
 /** Frames up to this size are written in one piece. */
 const ONE_WRITE_BYTES = 65_536
 
+const SERVER_ENDED = 'the server has ended'
+
 const small = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES)
 
 /** Writes a frame. When this returns, the frame arrives even if the process ends. */
@@ -29,6 +31,19 @@ export function writeFrame(head: Omit<Frame, 'payload' | 'nameBytes'>, payload: 
   if (isSmall) small.set(payload, FRAME_HEADER_BYTES)
   writeAnswerBytes(small.subarray(0, FRAME_HEADER_BYTES + (isSmall ? payload.length : 0)))
   if (!isSmall) writeAnswerBytes(payload)
+}
+
+/** @returns what the server has written to the tasks, up to a limit; undefined if there is nothing. @throws if the server has ended. */
+export function readTasks(): Uint8Array | undefined {
+  const bytes = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES)
+  try {
+    const count = readSync(FD.tasks, bytes, 0, bytes.length, null)
+    if (count === 0) throw new Error(SERVER_ENDED)
+    return bytes.subarray(0, count)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EAGAIN') return undefined
+    throw error
+  }
 }
 
 /** Waits for the next answer of the host. @returns its payload. @throws if the server has ended. */
@@ -45,7 +60,7 @@ function readExactly(length: number): Buffer {
   const bytes = Buffer.allocUnsafeSlow(length)
   for (let done = 0; done < length; ) {
     const count = readSync(FD.host, bytes, done, length - done, null)
-    if (count === 0) throw new Error('the server has ended')
+    if (count === 0) throw new Error(SERVER_ENDED)
     done += count
   }
   return bytes
@@ -76,11 +91,13 @@ export const TO_CHILD = {
   close: 3,
   /** An answer of the host: a `HostAnswer`, packed. Sent on a separate socket. */
   hostAnswer: 4,
+  /** Interrupt the call. Ignored if it has ended. */
+  interrupt: 5,
 } as const
 
 /** Kinds of frames from the process. */
 export const FROM_CHILD = {
-  /** The instance is open. */
+  /** The instance is open: the payload is one byte, 1 if its calls can be interrupted. */
   started: 1,
   /** The instance could not be opened: the payload is a `CallFailure`, packed. */
   startFailed: 2,
@@ -89,7 +106,7 @@ export const FROM_CHILD = {
   failure: 4,
   /** A log line of the guest: a `LogLine`, packed; the call is 0 if none runs. */
   log: 5,
-  /** Statistics of the engine: five numbers of 8 bytes. */
+  /** Statistics of the engine: six numbers of 8 bytes. */
   stats: 6,
   /** The guest asks the host and waits: a `HostRequest`, packed. */
   ask: 7,

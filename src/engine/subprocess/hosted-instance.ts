@@ -2,10 +2,12 @@ import { toFailure } from '../../errors/call-failure.ts'
 import type { GuestService, ServiceLink } from '../../guest/services/service.ts'
 import { alreadyCapped } from '../../module/memory-cap.ts'
 import { readModule } from '../../module/module.ts'
+import type { ModuleView } from '../../module/module-view.ts'
 import type { GuestLogLevel, Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
-import { compileForms, factsOf } from '../../plugin/load-module.ts'
+import { compileForms, factsOf, loadWithChecks } from '../../plugin/load-module.ts'
 import type { UncompiledModule } from '../../plugin/plugin.ts'
+import { interruptRun, runWords } from '../../runtime/interrupts.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { InlineEngine } from '../inline.ts'
 import { openGuest } from '../workers/guest-options.ts'
@@ -14,7 +16,8 @@ import type { HostAnswer, InstantiablePlugin } from '../workers/protocol.ts'
 import { FROM_CHILD, type Frame, readHostAnswer, writeFrame } from './frames.ts'
 import { type ProcessStart, pack, type UncompiledPlugin, unpack } from './packed.ts'
 
-const NO_BYTES = new Uint8Array()
+/** The number of each run: one thread runs and interrupts them. */
+const RUN = 1
 
 /** The successive instances of one route in a process. Writes their answers, logs and stats. */
 export class HostedInstance {
@@ -24,6 +27,8 @@ export class HostedInstance {
   readonly #link: ServiceLink = { ask: (service, operation, args) => this.#ask(service, operation, args) }
   #engine: InlineEngine | undefined
   #call = 0
+  /** The last call to interrupt, which may not have begun. */
+  #interrupted = 0
   /** The value of `changes` at the last report of stats. */
   #reportedChanges = 0
 
@@ -36,11 +41,11 @@ export class HostedInstance {
   /** Compiles the plug-in, opens the first instance, and reports the result. */
   async open(start: ProcessStart, runtime: Runtime): Promise<void> {
     try {
-      const plugin = await compile(start.plugin)
+      const { plugin, isInterruptible } = await compile(start.plugin)
       const { engine } = await openGuest(start, plugin, runtime, this.#link, this.#caller.log)
       this.#engine = engine
       this.#reportStats()
-      this.#write(FROM_CHILD.started, 0, NO_BYTES)
+      this.#write(FROM_CHILD.started, 0, Uint8Array.of(isInterruptible ? 1 : 0))
     } catch (error) {
       this.#write(FROM_CHILD.startFailed, 0, pack(toFailure(error)))
     }
@@ -49,6 +54,8 @@ export class HostedInstance {
   /** Runs a call and writes its answer. @returns a promise if that takes more than one turn. */
   call({ call, nameBytes, payload }: Frame): Promise<void> | undefined {
     this.#call = call
+    Atomics.store(runWords(), 0, RUN)
+    this.#obeyInterrupt()
     const since = performance.now()
     try {
       const exportName = utf8.decode(payload.subarray(0, nameBytes))
@@ -62,8 +69,18 @@ export class HostedInstance {
     return undefined
   }
 
+  /** Lets the guest of a call trap: now, or when it begins. */
+  interrupt({ call }: Frame): void {
+    this.#interrupted = call
+    this.#obeyInterrupt()
+  }
+
   close(): void {
     void this.#engine?.close()
+  }
+
+  #obeyInterrupt(): void {
+    if (this.#call !== 0 && this.#call === this.#interrupted) interruptRun(runWords(), RUN)
   }
 
   async #wait(output: PromiseLike<Uint8Array>, since: number): Promise<void> {
@@ -78,21 +95,26 @@ export class HostedInstance {
   #answer(ms: number, output: Uint8Array): void {
     this.#reportStats()
     this.#write(FROM_CHILD.output, ms, output)
-    this.#call = 0
+    this.#end()
   }
 
   #fail(ms: number, error: unknown): void {
     this.#reportStats()
     this.#write(FROM_CHILD.failure, ms, pack(toFailure(error)))
+    this.#end()
+  }
+
+  #end(): void {
     this.#call = 0
+    Atomics.store(runWords(), 0, 0)
   }
 
   /** Runs before each answer, so that stats read after an answer include it. */
   #reportStats(): void {
     if (!this.#engine || this.#reportedChanges === this.#engine.changes) return
     this.#reportedChanges = this.#engine.changes
-    const { guestBytes, kernelBytes, recycled, restarted, droppedLines } = this.#engine.stats
-    const numbers = Float64Array.of(guestBytes, kernelBytes, recycled, restarted, droppedLines)
+    const { guestBytes, kernelBytes, recycled, restarted, droppedLines, checks } = this.#engine.stats
+    const numbers = Float64Array.of(guestBytes, kernelBytes, recycled, restarted, droppedLines, checks)
     this.#write(FROM_CHILD.stats, 0, new Uint8Array(numbers.buffer))
   }
 
@@ -126,16 +148,30 @@ function plainFields(fields: object): object {
 }
 
 /** The only place where these modules are compiled: the server does not compile them. */
-async function compile({ name, digest, modules }: UncompiledPlugin): Promise<InstantiablePlugin> {
+async function compile({ name, digest, modules }: UncompiledPlugin) {
   const compiled = await Promise.all(modules.map(compileOne))
   const main = compiled.find((module) => module.name === 'main')
   if (!main) throw new Error(`plug-in ${name} has no main module`)
-  return { ...main, name, digest, linked: compiled.filter((module) => module !== main) }
+  const linked = compiled.filter((module) => module !== main)
+  const plugin: InstantiablePlugin = { ...main, name, digest, linked }
+  return { plugin, isInterruptible: compiled.every((module) => module.isInterruptible) }
 }
 
-async function compileOne({ name, label, bytes, resettable, merges }: UncompiledModule) {
+async function compileOne(source: UncompiledModule) {
+  const { label, bytes, resettable, merges, interrupts } = source
   // Already validated; the memory is this process's.
-  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode: resettable || merges }, label)
+  const readsCode = resettable || merges || interrupts
+  const view = readModule(bytes, { limits: 'none', allowGc: true, readsCode }, label)
+  const checked =
+    interrupts && (await loadWithChecks(view, (rewritten) => compileView(rewritten, source, true)))
+  return checked || compileView(view, source, false)
+}
+
+async function compileView(
+  view: ModuleView,
+  { name, resettable, merges }: UncompiledModule,
+  isInterruptible: boolean,
+) {
   const capped = alreadyCapped(view)
   const { module, ...others } = await compileForms(capped, {
     needsModule: true,
@@ -143,7 +179,7 @@ async function compileOne({ name, label, bytes, resettable, merges }: Uncompiled
     merges,
   })
   if (!module) throw new Error(`module ${name} was not compiled`)
-  return { ...factsOf(capped), ...others, name, module }
+  return { ...factsOf(capped), ...others, name, module, isInterruptible }
 }
 
 const utf8 = new TextDecoder()

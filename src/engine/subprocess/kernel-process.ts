@@ -3,9 +3,10 @@ import { Socket } from 'node:net'
 import process from 'node:process'
 import { Worker } from 'node:worker_threads'
 import { leaveSignalsToParent } from '../../platform/service-signals.ts'
+import { lookWhileGuestsRun } from '../../runtime/interrupts.ts'
 import { kernel } from '../../runtime/kernel.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { FD, type Frame, FrameReader, TO_CHILD } from './frames.ts'
+import { FD, type Frame, FrameReader, readTasks, TO_CHILD } from './frames.ts'
 import { HostedInstance } from './hosted-instance.ts'
 import { type ProcessStart, unpack } from './packed.ts'
 
@@ -41,26 +42,48 @@ function watchServer(): void {
   new Worker(code, { eval: true, stdin: false }).unref()
 }
 
+/** Interval at which the process looks for an interrupt while a guest runs. */
+const LOOK_MS = 4
+
 /** Runs the tasks from the server in order. */
 class Tasks {
   readonly #runtime: Runtime
   readonly #instances = new Map<number, HostedInstance>()
+  readonly #reader = new FrameReader(Number.POSITIVE_INFINITY, (frame) => this.#receive(frame))
   #waiting: Frame[] = []
   /** A task may take more than one turn. */
   #isBusy = false
+  #lookedAt = 0
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime
   }
 
   run(): void {
-    const reader = new FrameReader(Number.POSITIVE_INFINITY, (frame) => this.#waiting.push(frame))
+    lookWhileGuestsRun(() => this.#look())
     const socket = new Socket({ fd: FD.tasks, readable: true, writable: false })
     socket.on('data', (piece) => {
-      reader.push(piece)
+      this.#reader.push(piece)
       this.#runAll()
     })
     socket.on('close', () => process.exit())
+  }
+
+  #receive(frame: Frame): void {
+    if (frame.kind === TO_CHILD.interrupt) this.#instances.get(frame.instance)?.interrupt(frame)
+    else this.#waiting.push(frame)
+  }
+
+  /** Receives what comes while a guest holds the event loop. */
+  #look(): void {
+    const now = performance.now()
+    if (now - this.#lookedAt < LOOK_MS) return
+    this.#lookedAt = now
+    try {
+      for (let piece = readTasks(); piece; piece = readTasks()) this.#reader.push(piece)
+    } catch {
+      process.exit() // the server has ended
+    }
   }
 
   #runAll(): void {

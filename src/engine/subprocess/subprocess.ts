@@ -1,5 +1,5 @@
 import { type CallFailure, fromFailure } from '../../errors/call-failure.ts'
-import { InstanceStartError } from '../../errors/errors.ts'
+import { DeadlineError, InstanceStartError } from '../../errors/errors.ts'
 import type { ServiceRequest } from '../../guest/services/service.ts'
 import { findService } from '../../guest/services/services.ts'
 import { LineRate, type Log } from '../../observe/log/guest-log.ts'
@@ -10,6 +10,9 @@ import { type Engine, isCancelRequested, type PendingCall } from '../engine.ts'
 import {
   type BlockedTime,
   creditedMs,
+  failureOf,
+  INTERRUPTION_MS,
+  type Interruption,
   type Runner,
   type RunnerKind,
   type RunnerOwner,
@@ -82,6 +85,7 @@ interface ProcessRoute {
 interface SentCall {
   readonly number: number
   readonly call: PendingCall
+  interruption?: Interruption
 }
 
 const NO_RUNNER_STATS: RunnerStats = {
@@ -90,6 +94,7 @@ const NO_RUNNER_STATS: RunnerStats = {
   recycled: 0,
   restarted: 0,
   droppedLines: 0,
+  checks: 0,
 }
 
 /** A route's instance in a process, which may have instances of other routes. */
@@ -114,9 +119,12 @@ class ProcessRunner implements Runner, Tenant {
   #isHearing = false
   /** Time of the first call that is not charged to its guest, in ms. */
   #creditedMs = 0
+  /** The part of it in which the event loop was blocked. */
+  #blockedMs = 0
   /** The running call was settled by `drop`; the answer of the process is still to come. */
   #isDropped = false
   #isAsking = false
+  #isInterruptible = false
   /** When the running call began to wait for its client. This time is not charged to it. */
   #pausedAt: number | undefined
   #failure: Error | undefined
@@ -205,9 +213,11 @@ class ProcessRunner implements Runner, Tenant {
   }
 
   /** Excuses all of it: the server received nothing meanwhile, so the guest's CPU use is unknown. */
-  creditBlockedTime({ from, to }: BlockedTime): void {
-    if (this.#sent.length > 0 && this.#pausedAt === undefined)
-      this.#creditedMs += Math.max(to - Math.max(from, this.#since), 0)
+  creditBlockedTime({ from, to }: BlockedTime, maxMs: number): void {
+    if (this.#sent.length === 0 || this.#pausedAt !== undefined || this.#blockedMs >= maxMs) return
+    const ms = Math.max(to - Math.max(from, this.#since), 0)
+    this.#blockedMs += ms
+    this.#creditedMs += ms
   }
 
   /** Returns none: the process may have started any of them. If it ends, the calls after the first go to other runners. */
@@ -222,6 +232,22 @@ class ProcessRunner implements Runner, Tenant {
   isAbandoned({ call: number }: RunningCall): boolean {
     const [first] = this.#sent
     return first?.number === number && isCancelRequested(first.call)
+  }
+
+  get mayInterrupt(): boolean {
+    return this.#isInterruptible && !this.#isAsking
+  }
+
+  interrupt({ call: number }: RunningCall, reasonFor: (call: PendingCall) => Error): boolean {
+    const [first] = this.#sent
+    if (first?.number !== number || !this.mayInterrupt) return false
+    const now = performance.now()
+    if (!first.interruption) {
+      first.interruption = { reason: reasonFor(first.call), since: now }
+      this.#process.send(this.#head(TO_CHILD.interrupt, number, 0), [])
+      this.#process.flush()
+    }
+    return now - first.interruption.since < INTERRUPTION_MS
   }
 
   drop({ call: number }: RunningCall): PendingCall | undefined {
@@ -263,7 +289,7 @@ class ProcessRunner implements Runner, Tenant {
   take({ kind, call: number, ms, payload }: Frame): void {
     switch (kind) {
       case FROM_CHILD.started:
-        this.#started()
+        this.#started(payload)
         return
       case FROM_CHILD.startFailed:
         if (this.#state !== 'starting') throw new RangeError('nothing was starting')
@@ -315,9 +341,10 @@ class ProcessRunner implements Runner, Tenant {
     this.#process.flush()
   }
 
-  #started(): void {
+  #started([isInterruptible]: Uint8Array): void {
     if (this.#state !== 'starting') throw new RangeError('nothing was starting')
     this.#state = 'open'
+    this.#isInterruptible = isInterruptible === 1
     if (!this.#ended.signal.aborted) this.#owner.ready(this)
     if (!this.isBusy) this.#process.passOn()
   }
@@ -332,13 +359,15 @@ class ProcessRunner implements Runner, Tenant {
     const limit = this.#route.options.settings.outputLimit
     if (kind === FROM_CHILD.output && payload.length > limit)
       throw new RangeError(`an output of more than ${limit} bytes`)
-    const error = kind === FROM_CHILD.failure ? readFailure(payload) : undefined
+    const error =
+      kind === FROM_CHILD.failure ? failureOf(readFailure(payload), first.interruption) : undefined
     this.#sent.shift()
     this.#beginCall()
     this.hasRun = true
     first.call.caller.observer?.ended(ms)
     if (error) first.call.reject(error)
     else first.call.resolve(payload)
+    if (error instanceof DeadlineError && error === first.interruption?.reason) this.#owner.late()
     if (error instanceof InstanceStartError) this.#owner.broken(this, error)
     this.#owner.answered(this, ms)
     if (!this.isBusy) this.#process.passOn()
@@ -348,6 +377,7 @@ class ProcessRunner implements Runner, Tenant {
   #beginCall(): void {
     this.#since = monotonicMs()
     this.#creditedMs = 0
+    this.#blockedMs = 0
   }
 
   #ask(call: number, payload: Uint8Array): void {
@@ -406,12 +436,13 @@ function isFailure(value: unknown): value is CallFailure {
 
 /** @throws RangeError if they are invalid. */
 function readStats(bytes: Uint8Array): RunnerStats {
-  if (bytes.length !== 5 * 8) throw new RangeError('wrong number of values')
+  if (bytes.length !== 6 * 8) throw new RangeError('wrong number of values')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const at = (index: number) => {
     const value = view.getFloat64(8 * index, true)
     if (!(value >= 0 && Number.isFinite(value))) throw new RangeError('a number is out of range')
     return value
   }
-  return { guestBytes: at(0), kernelBytes: at(1), recycled: at(2), restarted: at(3), droppedLines: at(4) }
+  const [guestBytes, kernelBytes, recycled] = [at(0), at(1), at(2)]
+  return { guestBytes, kernelBytes, recycled, restarted: at(3), droppedLines: at(4), checks: at(5) }
 }

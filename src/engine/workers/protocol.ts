@@ -26,7 +26,7 @@ export interface WorkerStart {
   readonly isolation: Isolation
   /** The names of the services that the guest reaches on the main thread. */
   readonly services: readonly string[]
-  readonly threadState: SharedArrayBuffer
+  readonly threadState: WebAssembly.Memory
   readonly calls: SharedArrayBuffer
   readonly answers: SharedArrayBuffer
   /** Carries inputs that are too large for the ring, in its order. */

@@ -1,3 +1,4 @@
+import { interruptRun, newRunMemory } from '../../runtime/interrupts.ts'
 import { creditedMs, type RunnerStats, type RunningCall } from '../runners/runner.ts'
 
 /*
@@ -13,7 +14,7 @@ export function slotOf(call: number): number {
   return call % SLOTS
 }
 
-/** Words of 4 bytes. */
+/** Words of 4 bytes. The first is the number of the run: below zero if the call is interrupted. */
 const RUNNING = 0
 const WORKER_STATE = 1
 const MAIN_RUNG = 2
@@ -40,7 +41,10 @@ const DROPPED_LINES = 5
 const WAITS_SINCE = 6
 const PAUSED_AT = 7
 const BEFORE_MS = 8
-const NUMBER_COUNT = 9
+const CHECKS = 9
+const NUMBER_COUNT = 10
+/** The numbers are behind the words. */
+const NUMBERS_AT = Math.ceil((WORD_COUNT * 4) / 8) * 8
 
 /** States of a worker. Asleep: its event loop waits for a message. Napping: the thread waits on a word of this memory. */
 const ASLEEP = 0
@@ -49,14 +53,15 @@ const NAPPING = 2
 
 /** The shared memory of one worker thread and the main thread. */
 export class ThreadState {
-  readonly buffer: SharedArrayBuffer
+  readonly memory: WebAssembly.Memory
   readonly #words: Int32Array
   readonly #numbers: Float64Array
 
-  constructor(buffer = new SharedArrayBuffer(NUMBER_COUNT * 8 + WORD_COUNT * 4)) {
-    this.buffer = buffer
-    this.#numbers = new Float64Array(buffer, 0, NUMBER_COUNT)
-    this.#words = new Int32Array(buffer, NUMBER_COUNT * 8)
+  /** @param memory - The run memory of the worker. */
+  constructor(memory = newRunMemory()) {
+    this.memory = memory
+    this.#words = new Int32Array(memory.buffer, 0, WORD_COUNT)
+    this.#numbers = new Float64Array(memory.buffer, NUMBERS_AT, NUMBER_COUNT)
   }
 
   /** Worker: a guest starts. */
@@ -79,23 +84,29 @@ export class ThreadState {
 
   /** The running call; undefined if it is suspended. */
   running(): RunningCall | undefined {
-    const call = Atomics.load(this.#words, RUNNING)
+    const call = Math.abs(Atomics.load(this.#words, RUNNING))
     const turn = Atomics.load(this.#words, PAUSES)
     const since = this.#numbers[SINCE] ?? 0
     const beforeMs = this.#numbers[BEFORE_MS] ?? 0
     // Another call, or another turn of the same, may have started in between.
-    if (call === 0 || Atomics.load(this.#words, RUNNING) !== call) return undefined
+    if (call === 0 || Math.abs(Atomics.load(this.#words, RUNNING)) !== call) return undefined
     return Atomics.load(this.#words, PAUSES) === turn ? { call, since, beforeMs } : undefined
   }
 
+  /** Main thread: lets the guest of a call trap. @returns false if it does not run, or is interrupted already. */
+  interrupt(call: number): boolean {
+    return interruptRun(this.#words, call)
+  }
+
   /** Worker: publishes the engine's stats. */
-  writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines }: RunnerStats): void {
+  writeStats({ guestBytes, kernelBytes, recycled, restarted, droppedLines, checks }: RunnerStats): void {
     const numbers = this.#numbers
     numbers[GUEST_BYTES] = guestBytes
     numbers[KERNEL_BYTES] = kernelBytes
     numbers[RECYCLED] = recycled
     numbers[RESTARTED] = restarted
     numbers[DROPPED_LINES] = droppedLines
+    numbers[CHECKS] = checks
   }
 
   /** Main thread: reads the worker's latest stats. */
@@ -107,6 +118,7 @@ export class ThreadState {
       recycled: numbers[RECYCLED] ?? 0,
       restarted: numbers[RESTARTED] ?? 0,
       droppedLines: numbers[DROPPED_LINES] ?? 0,
+      checks: numbers[CHECKS] ?? 0,
     }
   }
 

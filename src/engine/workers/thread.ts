@@ -8,9 +8,12 @@ import { monotonicMs } from '../../platform/monotonic.ts'
 import { workerFile } from '../../platform/packages.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { type Engine, isCancelRequested, isClientGone, type PendingCall } from '../engine.ts'
+import { type Engine, isCancelRequested, type PendingCall } from '../engine.ts'
 import {
   type BlockedTime,
+  failureOf,
+  INTERRUPTION_MS,
+  type Interruption,
   type Runner,
   type RunnerKind,
   type RunnerOwner,
@@ -41,6 +44,8 @@ export type ThreadOptions = Omit<
   readonly runtime: Runtime['name']
   /** Host and URL of its route. */
   readonly route?: string | undefined
+  /** Whether its guests end when they are interrupted. Default: no. */
+  readonly isInterruptible?: boolean
   /** Receives guests' log lines while no call runs. */
   readonly log: Log
   readonly bridge: HostBridge
@@ -58,6 +63,7 @@ export const HEAP_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSize
 interface AssignedCall {
   readonly number: number
   readonly call: PendingCall
+  interruption?: Interruption
 }
 
 export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plugin' | 'log'> {
@@ -67,9 +73,9 @@ export interface WorkersOptions extends RunnersOptions, Omit<ThreadOptions, 'plu
 /** Instances in threads: a guest that does not return is terminated with its thread. */
 export function openWorkers(options: WorkersOptions): Engine {
   const { plugin, runtime, route, settings, functions, isolation, services, bridge, log } = options
-  const { concurrent, timeoutMs } = options
+  const { concurrent, timeoutMs, isInterruptible = false } = options
   const instances = { plugin, runtime, settings, functions, isolation, services }
-  const threads = { ...instances, route, bridge, log, concurrent, timeoutMs }
+  const threads = { ...instances, route, bridge, log, concurrent, timeoutMs, isInterruptible }
   return openRunners(threadKind(threads), options)
 }
 
@@ -106,6 +112,8 @@ class WorkerThread implements Runner {
   #failure: Error | undefined
   /** The time when it was woken or last answered, if answers are pending. */
   #silentSince: number | undefined
+  /** Time by which that was moved, in ms. */
+  #silentCreditMs = 0
   /** Time, in ms, that is not charged to the guests of calls. */
   readonly #credited = new WeakMap<AssignedCall, number>()
   /** The turn counter at the last check. */
@@ -114,7 +122,7 @@ class WorkerThread implements Runner {
   #hasRun = false
 
   constructor(options: ThreadOptions, owner: RunnerOwner) {
-    const { runtime, route, bridge, log: _log, ...start } = options
+    const { runtime, route, bridge, isInterruptible: _, log: _log, ...start } = options
     const [calls, answers] = [Ring.allocate(RING_BYTES), Ring.allocate(RING_BYTES)]
     const [inputs, host] = [this.#inputs.port2, this.#host.port2]
     this.#options = options
@@ -127,7 +135,7 @@ class WorkerThread implements Runner {
       name: `wasm-serve ${options.plugin.name}`,
       workerData: {
         ...start,
-        ...{ threadState: this.#threadState.buffer, calls, answers, inputs, host, suspended },
+        ...{ threadState: this.#threadState.memory, calls, answers, inputs, host, suspended },
       } satisfies WorkerStart,
       transferList: [inputs, host, ...(suspended ? [suspended] : [])],
       resourceLimits: HEAP_LIMITS,
@@ -190,14 +198,18 @@ class WorkerThread implements Runner {
   }
 
   /** Does not charge its guest for time in which the event loop was blocked, as far as the guest did not use it. */
-  creditBlockedTime(blocked: BlockedTime): void {
-    if (this.#silentSince !== undefined)
-      this.#silentSince = Math.min(this.#silentSince + blocked.to - blocked.from, performance.now())
+  creditBlockedTime(blocked: BlockedTime, maxMs: number): void {
+    if (this.#silentSince !== undefined && this.#silentCreditMs < maxMs) {
+      const since = Math.min(this.#silentSince + blocked.to - blocked.from, performance.now())
+      this.#silentCreditMs += since - this.#silentSince
+      this.#silentSince = since
+    }
     const running = this.running()
     const assigned = running && this.#find(running.call)
     if (!running || !assigned || this.#threadState.isPaused) return
+    const before = this.#credited.get(assigned) ?? 0
     const ms = unusedMs(blocked, running, this.#threadState.waitsSince())
-    this.#credited.set(assigned, ms + (this.#credited.get(assigned) ?? 0))
+    if (before < maxMs) this.#credited.set(assigned, before + ms)
   }
 
   /**
@@ -254,7 +266,7 @@ class WorkerThread implements Runner {
   /** Drops calls whose clients disconnected before their guests started. */
   dropGone(): void {
     for (const assigned of this.assigned) {
-      if (!assigned || !isClientGone(assigned.call) || !this.#threadState.claim(assigned.number)) continue
+      if (!assigned || !assigned.call.caller.isGone || !this.#threadState.claim(assigned.number)) continue
       this.#forget(assigned)
       assigned.call.reject(new ClientGoneError())
     }
@@ -263,6 +275,20 @@ class WorkerThread implements Runner {
   isAbandoned({ call: number }: RunningCall): boolean {
     const assigned = this.#find(number)
     return assigned !== undefined && isCancelRequested(assigned.call)
+  }
+
+  get mayInterrupt(): boolean {
+    return this.#options.isInterruptible === true && this.#threadState.waitsSince() === undefined
+  }
+
+  interrupt({ call: number }: RunningCall, reasonFor: (call: PendingCall) => Error): boolean {
+    const assigned = this.#find(number)
+    if (!assigned || !this.mayInterrupt) return false
+    const now = performance.now()
+    // Again if it was suspended before it looked.
+    if (this.#threadState.interrupt(number))
+      assigned.interruption = { reason: reasonFor(assigned.call), since: now }
+    return now - (assigned.interruption?.since ?? now) < INTERRUPTION_MS
   }
 
   /** Detaches the running call, whose owner settles it instead of the thread. */
@@ -336,14 +362,15 @@ class WorkerThread implements Runner {
     if (!assigned) return // already settled otherwise
     this.#forget(assigned)
     this.#hasRun = true
-    this.#silentSince = this.#load > 0 ? performance.now() : undefined
+    this.#beginSilence(this.#load > 0 ? performance.now() : undefined)
     assigned.call.caller.observer?.ended(ms)
     if (kind === ANSWER.output) assigned.call.resolve(payload)
-    else this.#fail(assigned.call, fromFailure(JSON.parse(utf8.decode(payload))))
+    else this.#fail(assigned, fromFailure(JSON.parse(utf8.decode(payload))))
     this.#owner.answered(this, ms)
   }
 
-  #fail(call: PendingCall, error: Error): void {
+  #fail({ call, interruption }: AssignedCall, failure: Error): void {
+    const error = failureOf(failure, interruption)
     call.reject(error)
     if (error instanceof DeadlineError) this.#owner.late()
     // Suspended guests continue.
@@ -372,8 +399,13 @@ class WorkerThread implements Runner {
     this.#lastTurn = turn
     const isAwaited =
       hasReplies || this.assigned.some((assigned) => assigned && this.#threadState.isOffered(assigned.number))
-    if (hasTurned || !isAwaited) this.#silentSince = undefined
+    if (hasTurned || !isAwaited) this.#beginSilence(undefined)
     else this.#silentSince ??= performance.now()
+  }
+
+  #beginSilence(since: number | undefined): void {
+    this.#silentSince = since
+    this.#silentCreditMs = 0
   }
 
   #find(number: number): AssignedCall | undefined {

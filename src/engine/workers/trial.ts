@@ -122,7 +122,7 @@ export class TrialThread {
           }
         }
         this.#worker.on('message', take)
-        const trial = { ...start, threadState: threadState.buffer, host: host.port2 } satisfies TrialStart
+        const trial = { ...start, threadState: threadState.memory, host: host.port2 } satisfies TrialStart
         this.#worker.postMessage(trial, [host.port2])
       })
     } finally {

@@ -3,6 +3,7 @@ import { toFailure } from '../../errors/call-failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
+import { useRunMemory } from '../../runtime/interrupts.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { InlineEngine } from '../inline.ts'
 import { Instances } from '../instances.ts'
@@ -153,6 +154,7 @@ const openEngine = (start: TrialStart, runtime: Runtime, threadState: ThreadStat
 async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
   try {
+    useRunMemory(start.threadState)
     const threadState = new ThreadState(start.threadState)
     const answers = new Ring(start.answers)
     const writer = new AnswerWriter(answers, threadState, post)

@@ -5,7 +5,6 @@ import { openLines } from './lines.ts'
 import { type LineStream, linesOf } from './log.ts'
 
 interface AccessLogOptions {
-  readonly accessLog: boolean
   readonly accessLogFormat: 'json' | 'common' | 'combined'
   readonly accessLogLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent'
   readonly accessLogHeaders: boolean
@@ -33,7 +32,7 @@ type WriteLine = (exchange: Exchange) => unknown
  * @returns undefined if nothing would be written.
  */
 export function openAccessLog(options: AccessLogOptions, log: FastifyBaseLogger): LogAccess | undefined {
-  if (!options.accessLog || !isEnabled(log, options.accessLogLevel)) return undefined
+  if (!isEnabled(log, options.accessLogLevel)) return undefined
   const redacted = new Set(options.redactHeaders.map((name) => name.toLowerCase()))
   const write = openFormat(options, redacted, log)
   return (request, reply) => {

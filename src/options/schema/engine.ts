@@ -44,7 +44,18 @@ export const engineOptions = {
         minimum: 1,
         maximum: 2_147_483_647,
         description:
-          "Deadline of a call in a thread or process, in ms; then 504. Default: the manifest's, else 1000; 30000 with the contract `hyper-mcp` and allowed hosts.",
+          "Deadline of a call, in ms; then 504. Default: the manifest's, else 1000; 30000 with the contract `hyper-mcp` and allowed hosts.",
+      }),
+    ),
+  ),
+  budget: option(
+    { edit: true, errors: ['WASM_SERVE_BUDGET_EXCEEDED'] },
+    Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 2_147_483_647,
+        description:
+          'Maximum work of a call, in checks for interrupts; then 504. It is the same on every machine. Default: no limit. (kernel)',
       }),
     ),
   ),
@@ -54,6 +65,16 @@ export const engineOptions = {
       Type.Boolean({
         default: false,
         description: 'Run a call a second time if its thread or process was lost.',
+      }),
+    ),
+  ),
+  cancelOnDisconnect: option(
+    { reach: 'answer', edit: true, guest: false },
+    withDefault(
+      Type.Boolean({
+        default: false,
+        description:
+          'End a guest in a thread or process, or a slow one on the event loop (Node.js 24), when its client closes the connection, or its side of it. (not streams: their guests end some time after it)',
       }),
     ),
   ),

@@ -21,6 +21,16 @@ export const guestOptions = {
       }),
     ),
   ),
+  interrupts: option(
+    { reach: 'load', edit: true },
+    withDefault(
+      Type.Enum(['on', 'off'], {
+        default: 'on',
+        description:
+          '`on`: guests check often whether they have to stop, so that a deadline ends the guest only. `off`: they are faster, but a deadline ends their thread or process, and nothing ends them on the event loop. (kernel)',
+      }),
+    ),
+  ),
   recycle: option(
     { edit: true },
     Type.Optional(

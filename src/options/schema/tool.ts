@@ -40,6 +40,35 @@ export const toolSettings = only({
   outputSchema: Type.Optional(
     jsonObject('JSON Schema of the result. Default: that of the XTP schema, else none.'),
   ),
+  task: Type.Optional(
+    Type.Object(
+      {
+        enabled: Type.Optional(Type.Boolean({ description: 'Whether calls become tasks. Default: true.' })),
+        afterMs: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 3_600_000,
+            description: 'Time after which a call becomes a task, in ms. Default: 0, at once.',
+          }),
+        ),
+        required: Type.Optional(
+          Type.Boolean({ description: 'Refuse clients that do not know tasks. Default: false.' }),
+        ),
+        ttlMs: Type.Optional(
+          Type.Integer({
+            minimum: 1_000,
+            maximum: 604_800_000,
+            description: 'Time for which a task and its result are known, in ms. Default: 3,600,000.',
+          }),
+        ),
+      },
+      {
+        additionalProperties: false,
+        description:
+          'Calls become tasks, whose results clients fetch later, for clients that know them. Default: calls are answered.',
+      },
+    ),
+  ),
   annotations: Type.Optional(
     Type.Object(
       {

@@ -16,11 +16,6 @@ export interface SigningRules {
   readonly requireSignatures: boolean
 }
 
-/** Whether any plug-in may need one. */
-export function isSigningRequired({ trust, requireSignatures }: SigningRules): boolean {
-  return trust !== undefined || requireSignatures
-}
-
 /**
  * Verifies the detached signature of bytes that are not from a registry.
  *

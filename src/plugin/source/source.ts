@@ -13,13 +13,7 @@ import {
   renderReference,
 } from '../oci/reference.ts'
 import type { Trust } from '../trust/trust.ts'
-import {
-  BUNDLE_SUFFIX,
-  isSigningRequired,
-  MAX_BUNDLE,
-  type SigningRules,
-  verifyDetached,
-} from './detached-signature.ts'
+import { BUNDLE_SUFFIX, MAX_BUNDLE, type SigningRules, verifyDetached } from './detached-signature.ts'
 import { sha256, sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
 import { type ManifestBase, type ManifestSettings, parseManifest } from './manifest.ts'
@@ -161,7 +155,7 @@ type ReadPlugin = Omit<Source, 'file' | 'warnings'>
 class SourceReading {
   readonly warnings: string[] = []
   readonly #options: SourceOptions
-  readonly #rules: SigningRules
+  readonly #rules: SigningRules | undefined
   readonly #ended = new AbortController()
   #authorizedOrigin: string | undefined
 
@@ -179,13 +173,7 @@ class SourceReading {
     if (source instanceof Uint8Array) {
       const main = await toModule('main', source)
       const name = `sha256:${main.digest.slice(0, 12)}`
-      const origin = await verifyDetached(
-        this.#rules,
-        name,
-        undefined,
-        source,
-        async () => this.#options.bundle,
-      )
+      const { origin } = await this.#cover(name, undefined, source, false, async () => this.#options.bundle)
       return { name, modules: [{ ...main, ...(origin && { origin }) }], settings: undefined }
     }
     if (typeof source !== 'string' && !(source instanceof URL))
@@ -282,15 +270,9 @@ class SourceReading {
   async verifyAgain(bytes: Uint8Array, digest: string, origin: ModuleOrigin | undefined): Promise<void> {
     const { place, bundle } = origin ?? {}
     const reference = place === undefined ? undefined : parseReference(place)
+    const name = place ?? `sha256:${digest.slice(0, 12)}`
     if (reference && !('problem' in reference)) await this.#pull(reference, digest)
-    else
-      await verifyDetached(
-        this.#rules,
-        place ?? `sha256:${digest.slice(0, 12)}`,
-        place,
-        bytes,
-        async () => bundle,
-      )
+    else await this.#cover(name, place, bytes, false, async () => bundle)
   }
 
   /** @param pin - SHA-256 of the module, in hex. */
@@ -345,7 +327,7 @@ class SourceReading {
     isPinned: boolean,
     readBundle: () => Promise<Uint8Array | undefined>,
   ): Promise<Covered> {
-    if (isPinned || !isSigningRequired(this.#rules)) return { isCovered: isPinned }
+    if (isPinned || !this.#rules) return { isCovered: isPinned }
     const origin = await verifyDetached(this.#rules, name, place, bytes, readBundle)
     return { isCovered: origin !== undefined, origin }
   }
@@ -379,8 +361,10 @@ class SourceReading {
   }
 }
 
-function rulesOf({ trust, pulling }: SourceOptions): SigningRules {
-  return { trust, requireSignatures: pulling?.requireSignatures ?? false }
+/** @returns undefined if no plug-in needs a signature. */
+function rulesOf({ trust, pulling }: SourceOptions): SigningRules | undefined {
+  const { requireSignatures = false } = pulling ?? {}
+  return trust || requireSignatures ? { trust, requireSignatures } : undefined
 }
 
 type Covered = Pick<OpenedSource, 'origin' | 'isCovered'>
@@ -407,8 +391,7 @@ export async function verifyStored(
   { digest, origin, ...module }: Pick<SourceModule, 'bytes' | 'digest' | 'origin'>,
   options: SourceOptions,
 ): Promise<void> {
-  if (isSigningRequired(rulesOf(options)))
-    await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
+  if (rulesOf(options)) await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
 }
 
 /** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */

@@ -1,3 +1,4 @@
+import { isInterrupted } from '../interrupts.ts'
 import { type DescriptorTable, FILETYPE, RIGHT_READ, RIGHT_WRITE } from './descriptor.ts'
 import { type ErrnoName, errno, WasiError, wasiFunction } from './errno.ts'
 import type { GuestMemory } from './guest-memory.ts'
@@ -109,6 +110,9 @@ class Poll {
   }
 }
 
+/** How often a sleeping guest looks whether it was interrupted. */
+const LOOK_MS = 10
+
 const bell = new Int32Array(new SharedArrayBuffer(4))
 
 /**
@@ -116,12 +120,14 @@ const bell = new Int32Array(new SharedArrayBuffer(4))
  * `terminate()` interrupts it at once.
  *
  * @returns the time at the end.
+ * @throws Error if the guest was interrupted.
  */
 function waitUntil(deadline: bigint): bigint {
   for (;;) {
     const now = monotonicTime()
     if (now >= deadline) return now
-    Atomics.wait(bell, 0, 0, Number(deadline - now) / 1e6)
+    if (isInterrupted()) throw new Error('the guest was interrupted')
+    Atomics.wait(bell, 0, 0, Math.min(Number(deadline - now) / 1e6, LOOK_MS))
   }
 }
 

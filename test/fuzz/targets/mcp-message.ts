@@ -8,7 +8,9 @@ import {
   resultMessage,
 } from '../../../src/mcp/json-rpc.ts'
 import { type Methods, openMethods } from '../../../src/mcp/methods.ts'
+import { RequestStates } from '../../../src/mcp/request-state.ts'
 import { revisionOf } from '../../../src/mcp/revisions.ts'
+import { Tasks } from '../../../src/mcp/tasks.ts'
 import { ToolNotes } from '../../../src/mcp/tool-notes.ts'
 import { isObject } from '../../../src/platform/json-text.ts'
 import { clientOf } from '../../../src/route/client.ts'
@@ -19,15 +21,10 @@ const DESCRIPTION = {
   ...{ pageSize: 2, ttlMs: 1 },
 }
 
-const methods: Methods = openMethods(
-  DESCRIPTION,
-  [],
-  [],
-  openAccess(undefined),
-  undefined,
-  false,
-  new ToolNotes(),
-)
+const methods: Methods = openMethods(DESCRIPTION, {
+  ...{ tools: [], guests: [], access: openAccess(undefined), audit: undefined, isChanging: false },
+  ...{ notes: new ToolNotes(), tasks: new Tasks(), states: new RequestStates('a secret') },
+})
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',

@@ -99,9 +99,10 @@ export function startClients(options: ClientsOptions): Clients {
 }
 
 function noteFailure(tally: Tally, kind: string, error: unknown): void {
-  if (error instanceof LostError)
-    tally.lose({ kind, what: error.part.slice(0, 40), port: error.port, at: error.at, reason: error.message })
-  else if (error instanceof MovedError) tally.count(kind, 'moved')
+  if (error instanceof LostError) {
+    const { part, port, at, message: reason, isClosable } = error
+    tally.lose({ kind, what: part.slice(0, 40), port, at, reason, isClosable })
+  } else if (error instanceof MovedError) tally.count(kind, 'moved')
   else if (error instanceof HangError) tally.problem(`${kind}: no answer within the limit`)
   else tally.problem(`${kind}: ${error}`)
 }
@@ -274,7 +275,14 @@ async function converse({ target, tally, random }: ClientsOptions): Promise<void
   if (code === 1013) return tally.count('websocket', 'closed with 1013')
   if (status === 503) return tally.count('websocket', '503')
   if (code === 1006 && status === 0)
-    return tally.lose({ kind: 'websocket', what: '', port: own, at: Date.now(), reason: failure || 'closed' })
+    return tally.lose({
+      kind: 'websocket',
+      what: '',
+      port: own,
+      at: Date.now(),
+      reason: failure || 'closed',
+      isClosable: failure.includes('before secure TLS connection was established'),
+    })
   tally.problem(`websocket: closed with ${code}, status ${status}, ${failure}`)
 }
 

@@ -48,6 +48,9 @@ export interface ScenarioResult {
 /** After the faults a server may take so long until it serves as before, and holds what it held. */
 const RECOVER_MS = 180_000
 
+/** Logged when a process begins to drain. */
+const REPLACED = 'a serving process was replaced'
+
 /** The holder of each connection is looked up this often. */
 const WATCH_MS = 300
 
@@ -226,7 +229,13 @@ class Scenario {
       if (Date.now() > end) throw new Error(`not ready again: ${missing.join(', ')}`)
       await sleep(200)
     }
-    await untilOk(() => resetVersion(this.#world))
+    await untilOk(async () => {
+      const answer = await resetVersion(this.#world)
+      // A full disk may have stopped the last rollout: then its operator has to roll it back.
+      if (this.#world.isFleet && answer.status === 409)
+        await this.#world.servers[0]?.ask('POST', '/api/fleet/rollback')
+      return answer
+    })
   }
 
   /** Waits until what is held is `wanted`, or until it does not change. */
@@ -272,21 +281,28 @@ class Scenario {
   #endings(): Map<number, number> {
     const endings = new Map<number, number>()
     for (const { lines } of this.#world.servers)
-      for (const { msg, pid, at } of lines)
-        if (pid !== undefined && msg !== 'a serving process was replaced') endings.set(pid, at)
+      for (const { msg, pid, at } of lines) if (pid !== undefined && msg !== REPLACED) endings.set(pid, at)
     return endings
   }
 
-  /** A request may be lost if the process of its connection was lost. @returns how many were. */
+  /**
+   * A request may be lost if the process of its connection was lost, or if that process drains, and closes a connection while the next
+   * request is on its way. @returns how many were.
+   */
   #checkLosses(losses: readonly Loss[]): number {
     const endings = this.#endings()
     const times = [...endings.values(), ...this.#harmed.values()]
-    for (const { kind, port, at, reason } of losses) {
+    const drained = this.#world.servers.flatMap(({ lines }) =>
+      lines.flatMap(({ msg, at }) => (msg === REPLACED ? [at] : [])),
+    )
+    const isNear = (at: number) => (time: number) => Math.abs(time - at) < NEAR_MS
+    for (const { kind, port, at, reason, isClosable } of losses) {
+      if (isClosable && drained.some(isNear(at))) continue
       const holder = port === undefined ? undefined : this.#holders.get(port)
       const isKnown = holder !== undefined && Math.abs(holder.at - at) < NEAR_MS
       const isExcused = isKnown
         ? endings.has(holder.pid) || this.#harmed.has(holder.pid)
-        : times.some((time) => Math.abs(time - at) < NEAR_MS)
+        : times.some(isNear(at))
       if (!isExcused)
         this.#tally.problem(
           `${kind}: lost at ${new Date(at).toISOString()} without a reason: ${reason}, port ${port}, process ${holder?.pid}`,

@@ -34,11 +34,17 @@ export class LostError extends Error {
   readonly at = Date.now()
   /** What had come of the body. */
   readonly part: string
+  /**
+   * Whether a server that drains may close the connection: it had carried a request before and nothing of this answer (RFC 9112, section
+   * 9.3.1), or nothing of this request.
+   */
+  readonly isClosable: boolean
 
-  constructor(reason: string, port: number | undefined, part = '') {
+  constructor(reason: string, port: number | undefined, { part = '', isClosable = false } = {}) {
     super(reason)
     this.port = port
     this.part = part
+    this.isClosable = isClosable
   }
 }
 
@@ -79,8 +85,9 @@ async function sendHttp1(
   })
   const answer = new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.once('response', resolve)
-    outgoing.on('error', (error) => reject(new LostError(String(error), own)))
-    outgoing.once('close', () => reject(new LostError('closed', own)))
+    const lost = (reason: string) => new LostError(reason, own, { isClosable: outgoing.reusedSocket })
+    outgoing.on('error', (error) => reject(lost(String(error))))
+    outgoing.once('close', () => reject(lost('closed')))
   })
   answer.catch(() => undefined)
   if (typeof body === 'string') outgoing.end(body)
@@ -91,7 +98,7 @@ async function sendHttp1(
   try {
     for await (const piece of incoming) text += piece
   } catch (error) {
-    throw new LostError(String(error), own, text)
+    throw new LostError(String(error), own, { part: text })
   }
   return { status: incoming.statusCode ?? 0, body: text, type: incoming.headers['content-type'] ?? '' }
 }

@@ -71,6 +71,7 @@ const ASK_MS = 180_000
 /** Messages whose lines are kept: with them processes end. */
 const OF_LOSSES = new Set([
   'a serving process was lost',
+  'a serving process was lost while it drained',
   'a serving process is silent for too long: killing it',
   'a serving process was replaced',
 ])

@@ -8,6 +8,8 @@ export interface Loss {
   /** When the connection ended, as `Date.now()`. */
   readonly at: number
   readonly reason: string
+  /** See {@link LostError.isClosable}. */
+  readonly isClosable: boolean
 }
 
 /** How the requests of all clients ended. */

@@ -280,6 +280,7 @@ export const ENGINES: Openers = {
       plugin: 'read-file',
       route: '/',
       stallMs: LONG_MS,
+      deadlineMs: 0,
       runsAtStart: false,
     }
     const stays = watchGuest(watched, () => undefined) // and with it the thread
@@ -339,7 +340,7 @@ export const ENGINES: Openers = {
 
   'engine/watchdog.ts watchGuest': () => {
     const guestOf = (plugin: string) => {
-      return { plugin, function: 'run', route: '/', stallMs: LONG_MS, runsAtStart: true }
+      return { plugin, function: 'run', route: '/', stallMs: LONG_MS, deadlineMs: 0, runsAtStart: true }
     }
     const watch = (mark: Mark, plugin: string) =>
       watchGuest(

@@ -92,7 +92,7 @@ async function listeners(
 }
 
 function adminContext(mark: Mark, options = serverOptions()) {
-  const served: ServerView = { state: 'serving', url: undefined, routes: [] }
+  const served: ServerView = { state: 'serving', server: { url: undefined, routes: [] } }
   return { served, meters: mark(new Meters()), log, lines: mark(new RecentLines()), options }
 }
 
@@ -154,7 +154,7 @@ export const ROUTES: Openers = {
     const other = { ...plugin, digest: '0'.repeat(64) }
     const named = (of: Plugin, namespace = 'same') => {
       const options = checkedRoute({ kv: { access: 'readwrite', namespace } })
-      return [{ options, plugin: of, source: 'a.wasm', place: 'route /' }]
+      return [{ options, plugin: of, source: 'a.wasm', place: () => 'route /' }]
     }
     return {
       rounds: {

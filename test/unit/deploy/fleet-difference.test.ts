@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { renderHistory, renderStatus } from '../../../src/cli/fleet/fleet-text.ts'
 import { idOfOptions } from '../../../src/deploy/desired-state.ts'
 import type { Version } from '../../../src/deploy/edits.ts'
-import { editPlugins, NO_EDITS, withRoute, withVersion } from '../../../src/deploy/edits.ts'
+import { NO_EDITS, withPlugins, withRoute, withVersion } from '../../../src/deploy/edits.ts'
 import { type ComparedState, differenceOf, isEmpty } from '../../../src/deploy/fleet/difference.ts'
 import type { FleetHead, SeenNode } from '../../../src/deploy/fleet/fleet-store.ts'
 import { progressOf } from '../../../src/deploy/fleet/rollout.ts'
@@ -44,7 +44,7 @@ function state(config: object, digit = 'a', path?: string): ComparedState {
   const configuration = parseShared(renderShared(shared(config, path)), undefined)
   if ('problem' in configuration) throw new Error(configuration.problem)
   const none = { added: false, versions: [], traffic: [], over: digit.repeat(64) }
-  return { configuration, edits: editPlugins(NO_EDITS, [['echo', withVersion(none, version(digit))]]) }
+  return { configuration, edits: withPlugins(NO_EDITS, [['echo', withVersion(none, version(digit))]]) }
 }
 
 const ROUTE = { url: '/a', plugin: 'echo.wasm', config: { token: `\${TOKEN}` } }

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { type Figures, growth, readGrowth, renderGrowth, staticFigures } from '../../../scripts/growth.ts'
+import { growth, readGrowth, renderGrowth, staticFigures, type TableRows } from '../../../scripts/growth.ts'
 import { renderJourneys } from '../../../scripts/journeys.ts'
 import { sources } from '../../../scripts/rooms.ts'
 
-const folder = (...figures: number[]): Figures => ({ folders: [{ name: 'a/', figures }] })
+const folder = (...figures: number[]): TableRows => ({ folders: [{ name: 'a/', figures }] })
 const empty = '<!-- folders -->\n<!-- /folders -->\n'
 const page = renderGrowth(empty, folder(3, 950, 20), 'The first count.')
 

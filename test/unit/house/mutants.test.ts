@@ -78,6 +78,9 @@ describe('mutants', () => {
     ['a = b < 2 + c', 'a = b <= 2 + c'],
     ['if (a) f(1)\nelse g(2)', 'if (a) f(1)\nelse ;'],
     ['#!/usr/bin/env node\nf(1)', '#!/usr/bin/env node\nf(4)'],
+    ['if (a > 1) f(1)\na++', 'if (a > 1) f(1)\na--'],
+    ['c = b\na && f(2)', 'c = b\na || f(2)'],
+    ['if (b) a++\nelse g(2)', 'if (b) a--\nelse g(2)'],
   ])('all of %j can be in one source, and one of them runs', (source, wanted) => {
     const all = new Map(mutantsOf('a.ts', source).map((mutant, place) => [place + 1, mutant]))
     const [number] = [...all].find(([, mutant]) => apply(source, mutant) === wanted) ?? []

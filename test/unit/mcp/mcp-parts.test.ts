@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
+import { Answer } from '../../../src/mcp/answer.ts'
 import { channelTo, noChanges } from '../../../src/mcp/guest-messages.ts'
-import { type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
+import { type Change, type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
 import { challengeOf, metadataUrl } from '../../../src/mcp/protected-resource.ts'
@@ -249,7 +251,7 @@ test('a request is cancelled by its own client and session, and not if others ha
   expect(cancelled).toEqual(['192.0.2.1 b', '192.0.2.1 undefined'])
 })
 
-test('streams of addresses do not use up those of clients with a key', () => {
+test('streams of addresses do not use up those of clients with a key', async () => {
   const changes = new ListChanges()
   const closers: (() => void)[] = []
   const keepOpen = (onClosed: () => void) => void closers.push(onClosed)
@@ -259,18 +261,120 @@ test('streams of addresses do not use up those of clients with a key', () => {
   const listen = (headers: Record<string, string>, ip: string) => {
     const keys = new KnownKeys(['a-key-0123456789']).in(headers)
     const client = clientOf({ ip } as never, keys)
-    changes.listen({ id: 1, params, client, lists, serverInfo: {} }, answer)
+    const readTask = async () => undefined
+    return changes.listen({ id: 1, params, client, lists, serverInfo: {}, readTask }, answer)
   }
-  for (let stream = 0; stream < 1_000; stream++) listen({}, `192.0.2.${stream % 10}`)
+  for (let stream = 0; stream < 1_000; stream++) await listen({}, `192.0.2.${stream % 10}`)
   const code = 'WASM_SERVE_MCP_STREAMS_FULL'
-  expect(() => listen({ 'x-api-key': 'made-up-0123456789' }, '192.0.2.11')).toThrow(
+  await expect(listen({ 'x-api-key': 'made-up-0123456789' }, '192.0.2.11')).rejects.toThrow(
     expect.objectContaining({ code }),
   )
-  for (let stream = 0; stream < 100; stream++) listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.1')
-  expect(() => listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.12')).toThrow(
+  for (let stream = 0; stream < 100; stream++) await listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.1')
+  await expect(listen({ 'x-api-key': 'a-key-0123456789' }, '192.0.2.12')).rejects.toThrow(
     expect.objectContaining({ code }),
   )
   for (const close of closers) close()
+})
+
+/** An answer that writes down what it sends. */
+function writtenAnswer() {
+  const sent: string[] = []
+  const reads: (() => void)[] = []
+  const answer = {
+    sent,
+    /** Whether the client reads. */
+    isRead: true,
+    isBehind: false,
+    notify(method: string, params: string) {
+      sent.push(`${method} ${params}`)
+      answer.isBehind = !answer.isRead
+    },
+    keepOpen: () => undefined,
+    end: () => void sent.push('end'),
+    onceRead: (read: () => void) => void reads.push(read),
+    read() {
+      answer.isRead = true
+      answer.isBehind = false
+      for (const read of reads.splice(0)) read()
+    },
+  }
+  return answer
+}
+
+function listenTo(
+  changes: ListChanges,
+  taskIds: readonly string[],
+  readTask: (id: string) => Promise<string>,
+) {
+  const answer = writtenAnswer()
+  const client = clientOf({ ip: '192.0.2.1' } as never, [])
+  const request = { id: 1, params: { notifications: { taskIds } }, client, lists: new Set<never>() }
+  const listening = changes.listen({ ...request, serverInfo: {}, readTask }, answer as never)
+  return { answer, listening }
+}
+
+test('a stream that is asked for while the server ends, ends', async () => {
+  const changes = new ListChanges()
+  const { answer, listening } = listenTo(changes, ['1-a'], async () => '{}')
+  changes.close()
+  await listening
+  expect(answer.sent.at(-1)).toBe('end')
+})
+
+test('a client that does not read gets the last state of each task when it goes on', async () => {
+  const changes = new ListChanges()
+  const ids = ['1-a', '1-b', '1-c']
+  let state = 0
+  const { answer, listening } = listenTo(changes, ids, async (id) => `{"${id}":${state}}`)
+  await listening
+  await expect.poll(() => answer.sent).toHaveLength(4) // the acknowledgement and the first states
+  answer.isRead = false
+  for (state = 1; state < 100; state++) {
+    changes.announceHere(ids.map((task) => ({ task })))
+    await sleep(0)
+  }
+  expect(answer.sent.slice(4)).toEqual([expect.stringContaining('"1-a":1,')])
+  answer.read()
+  await expect.poll(() => answer.sent).toHaveLength(8)
+  for (const id of ids) expect(answer.sent.slice(5).join()).toContain(`"${id}":100,`)
+  changes.close()
+  changes.close()
+  expect(answer.sent.slice(8)).toEqual(['end'])
+})
+
+test('a task that changes while it is read is read once more', async () => {
+  const changes = new ListChanges()
+  let reads = 0
+  let state = 0
+  const { answer, listening } = listenTo(changes, ['1-a'], async () => {
+    reads++
+    return await sleep(1, `{"n":${state}}`)
+  })
+  await listening
+  await expect.poll(() => answer.sent).toHaveLength(2)
+  for (state = 1; state < 100; state++) changes.announceHere([{ task: '1-a' }])
+  await expect.poll(() => answer.sent.at(-1)).toContain('"n":100')
+  await expect.poll(() => reads).toBe(4)
+  changes.close()
+})
+
+test('changes of plug-ins do not keep those of tasks from clients', async () => {
+  const announced = await new Promise<readonly Change[]>((resolve) => {
+    const changes = new ListChanges({ announce: resolve })
+    for (let index = 0; index < 1_100; index++) changes.announce({ plugin: 'a', resource: `a:${index}` })
+    changes.announce({ task: '1-a' })
+  })
+  expect(announced).toHaveLength(1_001)
+  expect(announced.at(-1)).toEqual({ task: '1-a' })
+})
+
+test('nothing is written after the end of an answer', () => {
+  const written: string[] = []
+  const raw = { writableEnded: true, destroyed: false, write: (text: string) => written.push(text) }
+  const answer = new Answer({ raw, request: { raw: { socket: {} } } } as never, false)
+  answer.keepAlive()
+  answer.notify('notifications/tasks', '{}')
+  expect(written).toEqual([])
 })
 
 test('metadata is at the well-known path before the path of the endpoint', () => {
@@ -298,7 +402,7 @@ test.each([
 
 test('changes of which many calls tell are announced once, to this process and to others', async () => {
   const seen: GuestChange[] = []
-  const relayed = await new Promise<readonly GuestChange[]>((resolve) => {
+  const relayed = await new Promise<readonly Change[]>((resolve) => {
     const changes = new ListChanges({ announce: resolve })
     changes.watch((change) => seen.push(change))
     for (let call = 0; call < 3; call++) {
@@ -323,6 +427,66 @@ test('of the URIs that a call tells, a hundred count, and none that is too long'
   expect([...changes.resources]).toEqual(Array.from({ length: 100 }, (_, index) => `a:${index}`))
 })
 
+const field = (schema: object) => ({
+  message: 'Sure?',
+  requestedSchema: { type: 'object', properties: { a: schema } },
+})
+const say = (content: unknown, more: object = {}) => ({
+  ...{ messages: [{ role: 'user', content }], maxTokens: 9, ...more },
+})
+const TEXT = { type: 'text', text: 'x' }
+
+test.each([
+  ['elicitation', field({ type: 'string', format: 'email', default: 'a@b.example' }), true],
+  ['elicitation', field({ type: 'string', enum: ['a'], enumNames: ['A'] }), true],
+  ['elicitation', field({ type: 'string', oneOf: [{ const: 'a', title: 'A' }] }), true],
+  ['elicitation', field({ type: 'array', items: { type: 'string', enum: ['a'] }, default: ['a'] }), true],
+  ['elicitation', field({ type: 'array', items: { anyOf: [{ const: 'a', title: 'A' }] } }), true],
+  ['elicitation', field({ type: 'integer', minimum: 1 }), true],
+  ['elicitation', field({}), false],
+  ['elicitation', field({ type: 'object', properties: {} }), false],
+  ['elicitation', field({ type: 'array', items: { type: 'string' } }), false],
+  ['elicitation', field({ type: 'boolean', default: 'yes' }), false],
+  ['elicitation', field({ type: 'string', format: 'other' }), false],
+  ['elicitation', { mode: 'url', message: 'Go', url: 'https://a.example/' }, true],
+  ['elicitation', { mode: 'url', message: 'Go', url: 'nowhere' }, false],
+  ['sampling', say(TEXT), true],
+  ['sampling', say([TEXT, { type: 'tool_use', id: '1', name: 'a', input: { b: null } }]), true],
+  ['sampling', say({ type: 'tool_result', toolUseId: '1', content: [TEXT] }), true],
+  ['sampling', say(TEXT, { modelPreferences: { hints: [{ name: 'a' }], costPriority: 1 } }), true],
+  ['sampling', say('x'), false],
+  ['sampling', say({ type: 'other' }), false],
+  ['sampling', say(TEXT, { maxTokens: 1.5 }), false],
+  ['sampling', say(TEXT, { modelPreferences: { costPriority: 2 } }), false],
+  ['sampling', say(TEXT, { includeContext: 'all' }), false],
+  ['sampling', say(TEXT, { tools: [{ name: 'a' }] }), false],
+] as const)('whether clients know the %s %j: %s', (kind, params, isKnown) => {
+  expect(SHAPES[kind](params)).toBe(isKnown)
+})
+
+test('what is null in a question counts as missing, but not in what a model gets', () => {
+  const states = new RequestStates('a secret of a test')
+  const client = clientOf({ ip: '127.0.0.1' } as never, [])
+  const ask = (name: string, question: object): unknown => {
+    const request = { id: 1, method: 'tools/call', params: { name: 'a' }, text: '{"params":{"name":"a"}}' }
+    const capabilities = { elicitation: {}, sampling: {} }
+    const questions = questionsOf({ kind: 'request', ...request }, client, states, capabilities)
+    questions?.ask(name, JSON.stringify(question))
+    const { end } = questions ?? {}
+    return end instanceof InputRequired ? end.result.inputRequests : end
+  }
+  const { requestedSchema } = field({ type: 'string', title: null })
+  const form = { message: 'Sure?', mode: null, requestedSchema: { ...requestedSchema, required: null } }
+  expect(ask('create_elicitation', form)).toEqual({
+    question: { method: 'elicitation/create', params: field({ type: 'string' }) },
+  })
+  const input = { b: null }
+  const message = say({ type: 'tool_use', id: '1', name: 'a', input })
+  expect(ask('create_message', { ...message, systemPrompt: null })).toEqual({
+    question: { method: 'sampling/createMessage', params: message },
+  })
+})
+
 test('answers that are too large to be sent back with the next question end the request with the reason', () => {
   const states = new RequestStates('a secret of a test')
   const client = clientOf({ ip: '127.0.0.1' } as never, [])
@@ -340,8 +504,10 @@ test('answers that are too large to be sent back with the next question end the 
       text: JSON.stringify({ params }),
     } as const
     const questions = questionsOf(request, client, states, { elicitation: {} })
-    const isAnswered = questions?.ask('create_elicitation', '{"message":"1"}') !== undefined
-    if (isAnswered) questions?.ask('create_elicitation', '{"message":"2"}')
+    const question = (message: string) =>
+      JSON.stringify({ message, requestedSchema: { type: 'object', properties: {} } })
+    const isAnswered = questions?.ask('create_elicitation', question('1')) !== undefined
+    if (isAnswered) questions?.ask('create_elicitation', question('2'))
     return questions?.end
   }
   const stateOf = (end: unknown) => (end instanceof InputRequired ? end.result.requestState : undefined)

@@ -7,7 +7,7 @@ import { type CreateServerOptions, createServer, type RouteOptions } from '../..
 import { bridgeStdio } from '../../../src/mcp/stdio.ts'
 import { linesOf } from '../../../src/platform/lines.ts'
 import { guest, guestBytes } from '../../support/guest.ts'
-import { cannedGuest, hyperGuest } from '../../support/hyper-guest.ts'
+import { cannedGuest, hyperGuest, QUESTION } from '../../support/hyper-guest.ts'
 import { MODERN } from '../../support/mcp.ts'
 
 interface Written {
@@ -179,7 +179,7 @@ async function askedBridge(capabilities: object) {
   const progress = JSON.stringify({ progressToken: 0, progress: 1 })
   const asking = {
     when: '',
-    output: '{"message":"Sure?"}',
+    output: QUESTION,
     tell: [['notify_progress', progress] as const],
     ask: ['create_elicitation', 'create_message'],
   }
@@ -212,7 +212,7 @@ test('a tool asks a client of 2025, which has a session, by requests', async () 
   expect(other).toMatchObject({ method: 'elicitation/create' })
   expect(other.id).not.toBe(first.id)
   write(
-    `{"jsonrpc":"2.0","id":${JSON.stringify(first.id)},"result":{"action":"accept", "n":9007199254740993}}\n`,
+    `{"jsonrpc":"2.0","id":${JSON.stringify(first.id)},"result":{"action":"accept","messages":[],"maxTokens":1, "n":9007199254740993}}\n`,
   )
   const second = await next()
   expect(second).toMatchObject({ method: 'sampling/createMessage', params: { action: 'accept' } })
@@ -334,7 +334,7 @@ test('a client of 2025 waits for resources, and learns that a question at a URL 
 
 test('a tool of a batch cannot ask, because its answer is one array', async () => {
   const plugin = guestBytes(
-    cannedGuest({ erase: [{ when: '', output: '{"message":"Sure?"}', ask: ['create_elicitation'] }] }),
+    cannedGuest({ erase: [{ when: '', output: QUESTION, ask: ['create_elicitation'] }] }),
   )
   const { send, next } = await bridge([{ url: '/erase', plugin, engine: 'inline' }])
   const params = {

@@ -309,6 +309,34 @@ function canContinue(text: string): boolean {
   return 'value' in parsed || parsed.mistake.reason === 'the text ends too early'
 }
 
+test.each([
+  ['["\\u00e4\\n\\\\\\"", ', 'x]'],
+  ['"\\u00E', 'g"'],
+  ['"\\u', 'zero"'],
+  ['"\\', 'x"'],
+  ['"a', '\n"'],
+  ['[-0.50e+12, ', '+1]'],
+  ['[0', '1]'],
+  ['[-', 'x]'],
+  ['[1.', ']'],
+  ['[1E-', ']'],
+  ['[true, false, nul', 'L]'],
+  ['{"a": 1', ']'],
+  ['{"a"', ', 1}'],
+  ['{"a": 1, ', '}'],
+  ['{"a": {}, "b": []}\n ', '1'],
+  ['[1,\n\n  ', ']'],
+])('after %j the text %j is a mistake, and begins there', (before, after) => {
+  const lines = before.split('\n')
+  expect(parseJson(before + after)).toEqual({
+    mistake: {
+      line: lines.length,
+      column: (lines.at(-1) ?? '').length + 1,
+      reason: `unexpected ${JSON.stringify(after.charAt(0))}`,
+    },
+  })
+})
+
 test('depth and length cost neither the stack nor much time', () => {
   expect(problemsIn('['.repeat(1_000_000))).toEqual(['line 1, column 257'])
   expect(problemsIn(`{"wasm": ${'['.repeat(255)}${']'.repeat(255)}}`)).toContain('wasm[0]')

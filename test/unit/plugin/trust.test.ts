@@ -483,6 +483,22 @@ describe('a trust setting', () => {
     await expect(openTrust({ '*': fields })).rejects.toMatchObject(invalid)
   })
 
+  test.each([
+    'certificateAuthorities',
+    'tlogs',
+    'ctlogs',
+  ])('with a root that has no %s is refused, and one is enough', async (field) => {
+    const root: Record<string, unknown[]> = JSON.parse(readFileSync(fixture('trusted-root.json'), 'utf8'))
+    expect(root[field]).toHaveLength(1)
+    const folder = folderWith({
+      'one.json': JSON.stringify(root),
+      'none.json': JSON.stringify({ ...root, [field]: [] }),
+    })
+    const openWith = (trustedRoot: string) => openTrust({ '*': { ...KEYLESS, trustedRoot } }, { folder })
+    await openWith('one.json')
+    await expect(openWith('none.json')).rejects.toMatchObject(invalid)
+  })
+
   test('refuses other files than public keys, and names them', async () => {
     const spki = { type: 'spki', format: 'pem' } as const
     const pkcs8 = { type: 'pkcs8', format: 'pem' } as const

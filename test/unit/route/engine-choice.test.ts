@@ -38,16 +38,19 @@ describe('a route', () => {
   test.each([
     [{ workers: 2 }, 2, '--workers 2'],
     [{ engine: 'workers' }, 1, '--engine workers'],
-    [{ timeoutMs: 500 }, 1, '--timeout'],
+    [{ timeoutMs: 500, interrupts: 'off' }, 1, '--timeout'],
     [{ timeoutMs: 500, workers: 3 }, 3, '--workers 3'],
     [{ workers: 'auto' }, availableParallelism(), '--workers auto'],
   ] as const)('%j has threads, and says why', async (route, workers, engineReason) => {
     expect(await chosen(route)).toMatchObject({ engine: 'workers', workers, engineReason })
   })
 
-  test('whose manifest has a deadline has a thread', async () => {
+  test('whose guests cannot be interrupted has a thread if its manifest has a deadline', async () => {
     const plugin = manifest({ timeout_ms: 500 })
-    expect(await chosen({ plugin })).toMatchObject({ workers: 1, engineReason: "the manifest's timeout_ms" })
+    const reason = { workers: 1, engineReason: "the manifest's timeout_ms" }
+    expect(await chosen({ plugin, interrupts: 'off' })).toMatchObject(reason)
+    expect(await chosen({ plugin, runtime: 'sdk' })).toMatchObject(reason)
+    expect(await chosen({ plugin })).toMatchObject({ engine: 'inline' })
   })
 
   test('whose manifest has the deadline 0 has none, as with hosts of Extism in Go and JavaScript', async () => {
@@ -78,11 +81,13 @@ describe('a route', () => {
     expect(await chosen({ plugin, function: 'fetch' })).toMatchObject({ workers: 1 })
   })
 
-  test('cannot have a deadline on the event loop', async () => {
-    expect(await problems({ engine: 'inline', timeoutMs: 500 })).toEqual(['routes[0].timeoutMs'])
+  test('cannot have a deadline on the event loop if its guests cannot be interrupted', async () => {
+    const off = { engine: 'inline', interrupts: 'off' } as const
+    expect(await problems({ ...off, timeoutMs: 500 })).toEqual(['routes[0].timeoutMs'])
     expect(await problems({ engine: 'inline', workers: 2 })).toEqual(['routes[0].workers'])
     const plugin = manifest({ timeout_ms: 500 })
-    expect(await problems({ plugin, engine: 'inline' })).toEqual(['routes[0].engine'])
+    expect(await problems({ ...off, plugin })).toEqual(['routes[0].engine'])
+    expect(await chosen({ engine: 'inline', plugin })).toMatchObject({ engine: 'inline' })
   })
 
   test('with threads cannot receive host functions as objects', async () => {

@@ -12,13 +12,13 @@ import type { RunCall } from './route.ts'
  * Calls of threads need not wait: their answers are already collected once per turn. Nor do those over HTTP/2, where Node reads the
  * requests of a connection together and writes the answers that are there after that.
  *
- * @param turns - Default: those of the process, because all of its servers share one event loop.
+ * @param batches - Default: those of the process, because all of its servers share one event loop.
  */
-export function atEndOfTurn(run: RunCall, engine: Pick<Engine, 'name'>, turns = processTurns): RunCall {
+export function batched(run: RunCall, engine: Pick<Engine, 'name'>, batches = processBatches): RunCall {
   if (engine.name !== 'inline') return run
   return (request, reply) => {
     if (request.raw.httpVersionMajor === 2) run(request, reply)
-    else turns.add(run, request, reply)
+    else batches.add(run, request, reply)
   }
 }
 
@@ -89,4 +89,4 @@ function runAll(calls: readonly DueCall[]): void {
   }
 }
 
-const processTurns = new RequestBatches()
+const processBatches = new RequestBatches()

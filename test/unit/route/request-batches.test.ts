@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { atEndOfTurn, MAX_BATCH, MIN_BATCH, RequestBatches } from '../../../src/route/end-of-turn.ts'
+import { batched, MAX_BATCH, MIN_BATCH, RequestBatches } from '../../../src/route/request-batches.ts'
 
 const reply = {} as FastifyReply
 const request = (id: number, httpVersionMajor = 1) =>
@@ -13,7 +13,7 @@ function open(
   turns = new RequestBatches(),
 ): { call: (id: number) => void; ran: string[] } {
   const ran: string[] = []
-  const run = atEndOfTurn(({ id }) => void ran.push(id), { name }, turns)
+  const run = batched(({ id }) => void ran.push(id), { name }, turns)
   return { call: (id) => run(request(id), reply), ran }
 }
 
@@ -136,7 +136,7 @@ test('calls for threads are handed over at once', () => {
 
 test('calls over HTTP/2 run at once: Node reads and answers a connection at a time', () => {
   const ran: string[] = []
-  const run = atEndOfTurn(({ id }) => void ran.push(id), { name: 'inline' }, new RequestBatches())
+  const run = batched(({ id }) => void ran.push(id), { name: 'inline' }, new RequestBatches())
   for (const id of [1, 2, 3]) run(request(id, 2), reply)
   expect(ran).toEqual(['1', '2', '3'])
 })
@@ -175,7 +175,7 @@ test('one that throws does not take the others with it', async () => {
   })
   const ran: string[] = []
   const bug = new Error('a bug')
-  const run = atEndOfTurn(
+  const run = batched(
     ({ id }) => {
       ran.push(id)
       if (id === '2') throw bug

@@ -1,0 +1,456 @@
+import { ByteReader } from './bytes.ts'
+import { ACTION, ACTION_OF, CODE, MARK, MARKS, readCode, skipImmediates } from './instructions.ts'
+import { EXTISM_NAMESPACE, INLINED } from './merge.ts'
+import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
+import { readValueType } from './types.ts'
+
+/*
+ * Where a guest has to count its work, so that it never runs for long without a check whether it is interrupted: in loops, and
+ * at the entry of functions that may reach themselves, that have much code, or that have loops around loops of loops: the turns
+ * of each level multiply.
+ */
+
+/** When a loop checks. */
+export type LoopCheck =
+  /** When the local has these bits, as it has once in 512 turns: each turn adds the same number to it. */
+  | { readonly local: number; readonly mask: number }
+  /** After so many turns of such loops of the function: a power of 2. */
+  | number
+
+export interface Checkpoints {
+  /** The units that the function counts at its entry; 0: none. */
+  atEntry(place: number): number
+  /** One for each loop of the function, in the order of their first bytes. */
+  loopsOf(place: number): readonly LoopCheck[]
+}
+
+/** How many units entries of functions count between two checks. */
+export const MAX_UNITS = 256
+
+/** A view with parsed code. */
+type ReadView = ModuleView & { readonly bodies: FunctionBodies }
+
+export function findCheckpoints(view: ReadView): Checkpoints {
+  const { count } = view.bodies
+  const calls = new CallGraph(count)
+  const scan = new CodeScan(view)
+  for (let place = 0; place < count; place++) calls.add(place, scan.read(place))
+  const entries = calls.countedEntries()
+  return {
+    atEntry: (place) => entries[place] ?? 0,
+    loopsOf: (place) => calls.loopsOf(place).map(checkOf),
+  }
+}
+
+function checkOf({ level, step, turn }: Loop): LoopCheck {
+  if (level === 0 && step) return step
+  const most = level < MANY_LEVELS ? MAX_TURNS : MAX_OUTER_TURNS
+  const turns = (MAX_TURNS * TURN_BYTES) / turn
+  return 2 ** Math.floor(Math.log2(Math.min(Math.max(turns, 1), most)))
+}
+
+/** Turns between two checks of a loop with a step. */
+const STEPS = 512
+
+/** The body of a loop with a step has at most so many bytes. */
+const MAX_STEP_BYTES = 256
+
+/** Functions with loops of so many levels count their entries. */
+const MANY_LEVELS = 2
+
+/** Turns between two checks of a loop, and of one with so many levels. */
+const MAX_TURNS = 64
+const MAX_OUTER_TURNS = 32
+
+/** A loop whose turns have more work checks more often. */
+const TURN_BYTES = 4_096
+
+/** The work of a unit that the entry of a function counts. */
+const ENTRY_BYTES = 8_192
+
+/** Work in bytes of code: of the turns of a loop, and of instructions that take longer than others. */
+const WORK = { loop: 4_096, host: 65_536, bulk: 4_096, throw: 32_768 } as const
+
+/** A function with more work checks at its entry: bytes of code, with the functions that it calls and that do not check. */
+const MAX_UNCOUNTED_WORK = 32_768
+
+/** If a function with what it calls has more work, the functions that it calls count their entries, but small ones. */
+const MAX_CALLED_WORK = 1_048_576
+const SMALL_WORK = 256
+
+interface Loop {
+  /** The innermost loop around it. */
+  readonly around: Loop | undefined
+  readonly start: number
+  /**
+   * 0: it has no other loop, and calls no function that has one. 1: it has, or calls, only such loops. {@link MANY_LEVELS}: all
+   * others, and those with work that takes longer than other instructions.
+   */
+  level: number
+  /** Whether it calls a function of the module. */
+  calls: boolean
+  /** Work of a turn, not counting the functions of the module that it calls. */
+  turn: number
+  /** What each turn adds to a local; undefined if there is no such local. */
+  step: Extract<LoopCheck, object> | undefined
+  /** The steps that the code up to here has taken, whichever way led here. */
+  steps: readonly Step[]
+  /** The locals that the code up to here may have set otherwise. */
+  others: readonly Setting[]
+  /** The steps that each turn takes, with no other setting of their locals; undefined: no branch leads to its start. */
+  always: readonly Step[] | undefined
+}
+
+interface Setting {
+  readonly local: number
+  /** Number of blocks around the code that follows. */
+  readonly depth: number
+}
+
+/** A constant that is added to a local. */
+interface Step extends Setting {
+  readonly by: number
+}
+
+/** What a function has. */
+interface FunctionCode {
+  /** Its work, without that of loops and of functions of the module. */
+  readonly work: number
+  readonly loops: readonly Loop[]
+  /** The functions that it calls, by their place among those that the module defines, each with the innermost loop around. */
+  readonly calls: readonly { readonly callee: number; readonly loop: Loop | undefined }[]
+  /** Whether it calls others through a table or a reference. */
+  readonly callsAny: boolean
+}
+
+/** Reads functions. */
+class CodeScan {
+  readonly #view: ReadView
+  readonly #imported: number
+  /** Whether each imported function is a short one of Extism's kernel. */
+  readonly #isShort: readonly boolean[]
+  readonly #reader: ByteReader
+
+  constructor(view: ReadView) {
+    const { bytes, name, imports } = view
+    this.#view = view
+    this.#imported = countImported(view, 'function')
+    this.#isShort = imports
+      .filter(({ kind }) => kind === 'function')
+      .map(({ module, name }) => module === EXTISM_NAMESPACE && INLINED.includes(name))
+    this.#reader = new ByteReader(bytes, 0, bytes.length, name)
+  }
+
+  read(place: number): FunctionCode {
+    const { bodies } = this.#view
+    const reader = this.#reader
+    const end = bodies.ends[place] ?? 0
+    reader.at = bodies.starts[place] ?? 0
+    for (let groups = reader.u32(); groups > 0; groups--) {
+      reader.u32()
+      readValueType(reader)
+    }
+    const start = reader.at
+    const loops: Loop[] = []
+    const calls: FunctionCode['calls'][number][] = []
+    let callsAny = false
+    let work = 0
+    const add = (more: number) => {
+      work += more
+      addToTurns(loop, more)
+    }
+    /** undefined: a block that is no loop. */
+    const blocks: (Loop | undefined)[] = []
+    let loop: Loop | undefined
+    const step = new StepMatcher()
+    while (reader.at < end) {
+      const code = readCode(reader)
+      const immediates = reader.at
+      skipImmediates(reader, code)
+      const behind = reader.at
+      reader.at = immediates
+      const added = step.next(code, reader)
+      reader.at = immediates
+      switch (ACTION_OF[code]) {
+        case ACTION.loop:
+          raise(loop, 1)
+          loop = newLoop(loop, behind)
+          loops.push(loop)
+          blocks.push(loop)
+          break
+        case ACTION.try:
+        case ACTION.tryTable:
+          raise(loop, MANY_LEVELS) // what throws leads to a handler, or to the start of the loop
+          blocks.push(undefined)
+          break
+        case ACTION.block:
+        case ACTION.if:
+          blocks.push(undefined)
+          break
+        case ACTION.end:
+        case ACTION.delegate: {
+          const closed = blocks.pop()
+          if (loop) leave(loop, blocks.length)
+          if (!closed) break
+          if (!closed.calls && behind - closed.start <= MAX_STEP_BYTES) closed.step = stepOf(closed)
+          closed.turn += behind - closed.start
+          loop = closed.around
+          break
+        }
+        case ACTION.else:
+        case ACTION.catch:
+        case ACTION.catchAll:
+          if (loop) leave(loop, blocks.length - 1)
+          break
+        case ACTION.branch:
+          branch(blocks, reader.u32())
+          if (loop) stop(loop, blocks.length)
+          break
+        case ACTION.branchIf:
+          branch(blocks, reader.u32())
+          break
+        case ACTION.branchTable:
+          for (let targets = reader.u32(); targets >= 0; targets--) branch(blocks, reader.u32())
+          if (loop) stop(loop, blocks.length)
+          break
+        case ACTION.branchCast:
+          reader.byte()
+          branch(blocks, reader.u32())
+          break
+        case ACTION.return:
+        case ACTION.unreachable:
+          if (loop) stop(loop, blocks.length)
+          break
+        case ACTION.set:
+          if (loop) noteSet(loop, reader.u32(), blocks.length, added)
+          break
+        case ACTION.call:
+        case ACTION.returnCall: {
+          const index = reader.u32()
+          if (index >= this.#imported) {
+            calls.push({ callee: index - this.#imported, loop })
+            if (loop) loop.calls = true
+          } else if (!this.#isShort[index]) {
+            raise(loop, MANY_LEVELS)
+            add(WORK.host)
+          }
+          break
+        }
+        case ACTION.callIndirect:
+        case ACTION.callRef:
+        case ACTION.returnCallIndirect:
+        case ACTION.returnCallRef:
+          callsAny = true
+          raise(loop, MANY_LEVELS)
+          break
+        case ACTION.throw:
+        case ACTION.rethrow:
+        case ACTION.throwRef:
+          add(WORK.throw)
+          break
+        default:
+          if ((MARKS[code] ?? 0) & MARK.bulk) {
+            raise(loop, MANY_LEVELS)
+            add(WORK.bulk)
+          }
+      }
+      reader.at = behind
+    }
+    return { work: work + end - start, loops, calls, callsAny }
+  }
+}
+
+function newLoop(around: Loop | undefined, start: number): Loop {
+  return {
+    around,
+    start,
+    level: 0,
+    calls: false,
+    turn: 0,
+    step: undefined,
+    steps: [],
+    others: [],
+    always: undefined,
+  }
+}
+
+/** The innermost loop has at least this level, and each loop around it one more. */
+function raise(innermost: Loop | undefined, level: number): void {
+  let next = level
+  for (let loop = innermost; loop && loop.level < next; loop = loop.around) {
+    loop.level = next
+    next = Math.min(next + 1, MANY_LEVELS)
+  }
+}
+
+function addToTurns(innermost: Loop | undefined, work: number): void {
+  for (let loop = innermost; loop; loop = loop.around) loop.turn += work
+}
+
+/** A branch leads to a label: 0 is the innermost block. */
+function branch(blocks: readonly (Loop | undefined)[], label: number): void {
+  const target = blocks.length - 1 - label
+  const loop = blocks[target]
+  if (loop) {
+    const { steps, others } = loop
+    loop.always = (loop.always ?? steps).filter(
+      (step) => steps.includes(step) && !others.some(({ local }) => local === step.local),
+    )
+    return
+  }
+  const innermost = blocks.findLastIndex((block) => block !== undefined)
+  const around = blocks[innermost]
+  if (!around || target < innermost || around.others.length === 0) return
+  // What was set is so behind the block, too.
+  around.others = around.others.map(({ local, depth }) => ({ local, depth: Math.min(depth, target) }))
+}
+
+/** The code that follows is not reached from here: what was set here does not matter. @param depth - Number of blocks around it. */
+function stop(loop: Loop, depth: number): void {
+  if (loop.others.length > 0) loop.others = loop.others.filter((other) => other.depth < depth)
+}
+
+/** The code that follows may be reached without that of the block. @param depth - Number of blocks around it. */
+function leave(loop: Loop, depth: number): void {
+  const { steps, others } = loop
+  if (others.some((other) => other.depth > depth))
+    loop.others = others.map(({ local, depth: inside }) => ({ local, depth: Math.min(inside, depth) }))
+  const left = steps.filter((step) => step.depth > depth)
+  if (left.length === 0) return
+  loop.steps = steps.filter((step) => step.depth <= depth)
+  loop.others = [...loop.others, ...left.map(({ local }) => ({ local, depth }))]
+}
+
+/** @param added - What the last instructions add to a local; undefined if they do something else. */
+function noteSet(loop: Loop, local: number, depth: number, added: Omit<Step, 'depth'> | undefined): void {
+  if (loop.level > 0) return // it will have no step
+  if (added?.local === local && !loop.steps.some((step) => step.local === local))
+    loop.steps = [...loop.steps, { ...added, depth }]
+  else if (!loop.others.some((other) => other.local === local && other.depth <= depth))
+    loop.others = [...loop.others, { local, depth }]
+}
+
+function stepOf({ always }: Loop): Loop['step'] {
+  const [step] = always ?? []
+  if (!step) return undefined
+  // From the lowest bit of the step on, so many bits of the local have each value once in as many turns.
+  const lowest = 31 - Math.clz32(step.by & -step.by)
+  if (lowest > 32 - Math.log2(STEPS)) return undefined
+  return { local: step.local, mask: (STEPS - 1) << lowest }
+}
+
+/** Finds instructions that add a constant to a local: `local.get`, `i32.const`, `i32.add` or `i32.sub`, and a set. */
+class StepMatcher {
+  #local = -1
+  #by = 0
+  /** Number of matching instructions. */
+  #length = 0
+
+  /**
+   * @param reader - At the immediates of the instruction; may move.
+   * @returns the step that the instruction completes, if it sets that local.
+   */
+  next(code: number, reader: ByteReader): Omit<Step, 'depth'> | undefined {
+    const length = this.#length
+    this.#length = 0
+    if (code === CODE.localGet) {
+      this.#local = reader.u32()
+      this.#length = 1
+    } else if (code === CODE.constant && length === 1) {
+      this.#by = reader.s33()
+      this.#length = 2
+    } else if ((code === CODE.add || code === CODE.subtract) && length === 2) {
+      if (code === CODE.subtract) this.#by = -this.#by
+      this.#length = 3
+    } else if (ACTION_OF[code] === ACTION.set && length === 3 && this.#by !== 0)
+      return { local: this.#local, by: this.#by }
+    return undefined
+  }
+}
+
+/** Which functions call each other directly. */
+class CallGraph {
+  readonly #functions: FunctionCode[] = []
+  /** The units that each function counts at its entry. */
+  readonly #entries: Uint16Array
+  /** Work of a call of each function, as far as it does not check. */
+  readonly #work: Float64Array
+  /** The highest level of the loops that it has or reaches; -1: none. */
+  readonly #levels: Int8Array
+  readonly #states: Uint8Array
+
+  constructor(count: number) {
+    this.#entries = new Uint16Array(count)
+    this.#work = new Float64Array(count)
+    this.#levels = new Int8Array(count).fill(-1)
+    this.#states = new Uint8Array(count)
+  }
+
+  add(place: number, code: FunctionCode): void {
+    this.#functions[place] = code
+  }
+
+  loopsOf(place: number): readonly Loop[] {
+    return this.#functions[place]?.loops ?? []
+  }
+
+  /** Raises loops that call functions with loops, and finds the functions that count their entries: one in each cycle. */
+  countedEntries(): Uint16Array {
+    const path: { readonly place: number; next: number }[] = []
+    for (let first = 0; first < this.#functions.length; first++) {
+      if (this.#states[first] !== UNSEEN) continue
+      this.#states[first] = OPEN
+      path.push({ place: first, next: 0 })
+      for (let top = path.at(-1); top; top = path.at(-1)) {
+        const call = this.#functions[top.place]?.calls[top.next++]
+        if (!call) {
+          this.#close(top.place)
+          path.pop()
+        } else if (this.#states[call.callee] === UNSEEN) {
+          this.#states[call.callee] = OPEN
+          path.push({ place: call.callee, next: 0 })
+        } else if (this.#states[call.callee] === OPEN) this.#entries[call.callee] = 1
+      }
+    }
+    return this.#entries
+  }
+
+  /** All functions that it calls are closed, except those that call it. */
+  #close(place: number): void {
+    this.#states[place] = CLOSED
+    const code = this.#functions[place]
+    if (!code) return
+    let level = code.callsAny ? MANY_LEVELS : -1
+    let work = code.work + code.loops.length * WORK.loop
+    for (const { callee, loop } of code.calls) {
+      const isCycle = this.#states[callee] === OPEN || callee === place
+      const called = isCycle ? MANY_LEVELS : (this.#levels[callee] ?? -1)
+      if (called >= 0) raise(loop, Math.min(called + 1, MANY_LEVELS))
+      level = Math.max(level, called)
+      if (this.#entries[callee] === 0) work += this.#work[callee] ?? 0
+    }
+    for (const loop of code.loops) level = Math.max(level, loop.level)
+    this.#levels[place] = level
+    const hasLevels = code.loops.some((loop) => loop.level >= MANY_LEVELS)
+    if (work > MAX_CALLED_WORK) {
+      // It has many calls. What they call counts for itself.
+      for (const { callee } of code.calls) {
+        const called = this.#work[callee] ?? 0
+        if (called > SMALL_WORK && this.#entries[callee] === 0) this.#entries[callee] = unitsOf(called)
+      }
+      work = code.work + code.loops.length * WORK.loop
+    }
+    const isCounted = this.#entries[place] !== 0 || code.callsAny || hasLevels || work > MAX_UNCOUNTED_WORK
+    if (isCounted) this.#entries[place] = unitsOf(work)
+    this.#work[place] = work
+  }
+}
+
+function unitsOf(work: number): number {
+  return Math.min(Math.ceil(work / ENTRY_BYTES), MAX_UNITS)
+}
+
+/** States of a function during the search. */
+const UNSEEN = 0
+const OPEN = 1
+const CLOSED = 2

@@ -1,0 +1,270 @@
+import { PluginTooComplexError } from '../errors/errors.ts'
+import { ByteReader, leb } from './bytes.ts'
+import { type Checkpoints, findCheckpoints, type LoopCheck, MAX_UNITS } from './checkpoints.ts'
+import {
+  type Body,
+  hasMarks,
+  type Instruction,
+  RARELY,
+  type Rewriter,
+  rewriteCode,
+  type Temporaries,
+} from './code-rewriter.ts'
+import { ACTION, ACTION_OF, CODE, constant, MARK, NO_RESULT } from './instructions.ts'
+import { FigureCounter } from './limits.ts'
+import { countImported, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
+import { appendItems, renderExport, type SectionContents, withContents } from './module-writer.ts'
+import { withCode } from './rewritten-view.ts'
+import { IN_BYTES, LengthChecker } from './terminable.ts'
+import { FUNCTION_FORM, I32, I64, numberType, sharedTypeKey } from './types.ts'
+
+/*
+ * A guest on the event loop blocks the only thread that could stop it. So guests stop themselves: where `checkpoints.ts`
+ * says, they count, and when they have counted enough they call a function of the host, which traps if another thread has
+ * asked for that. No guest can catch a trap.
+ *
+ * That function is in a table of its own, which the host fills: an imported function, table or memory would change the
+ * indices of all others. Until then it does nothing. V8 knows by branch hints that the calls are rare: otherwise it would
+ * keep the values of a loop on the stack.
+ */
+
+/** Names of the additional exports. */
+export const CHECK_EXPORT = {
+  /** A table whose only entry is the function that checks. */
+  table: 'wasm-serve:check',
+  /** The global in which entries of functions and bulk instructions count. Where it is 0 before a call, equal calls check at the same places. */
+  counter: 'wasm-serve:counter',
+  /** The module's start function. It has another one, which does nothing: the host calls it when the table is filled. */
+  start: 'wasm-serve:start',
+} as const
+
+/** Binary logarithms of the units of bulk instructions. An entry of a table takes a microsecond in Node.js 24. */
+const UNITS = { bytes: 10, entries: 3 } as const
+
+const FUNCREF = 0x70
+
+/**
+ * Makes a module whose guests can be interrupted: their host sets the entry of {@link CHECK_EXPORT}.table.
+ *
+ * @param view - With parsed code.
+ * @returns undefined if that is impossible: it needs a separate process, it waits for other threads, it exports reserved names,
+ * it is not valid, or its code would exceed a limit.
+ */
+export function makeInterruptible(view: ModuleView): ModuleView | undefined {
+  const { name, bodies, needsProcess, exports } = view
+  if (!bodies || needsProcess !== undefined) return undefined
+  if (bodies.marks.some((marks) => marks & MARK.waits)) return undefined // no check is in time
+  if (exports.some(({ name }) => Object.values<string>(CHECK_EXPORT).includes(name))) return undefined
+  // Otherwise its code could use the added locals, globals and tables by their indices.
+  if (!WebAssembly.validate(view.bytes as Uint8Array<ArrayBuffer>)) return undefined
+  const added = new AddedItems(view)
+  const extended = { ...added.view, bodies }
+  const checkpoints = findCheckpoints({ ...view, bodies })
+  const hasBulk = hasMarks(bodies, MARK.bulk)
+  const isWanted = (place: number) =>
+    hasBulk(place) || checkpoints.atEntry(place) > 0 || checkpoints.loopsOf(place).length > 0
+  const rewriters = [
+    new CheckInserter(checkpoints, added),
+    new LengthChecker(view, (code, isLong) => added.countLength(code, isLong)),
+  ]
+  const counter = new FigureCounter(view.limits, name, view.figures)
+  try {
+    const code = rewriteCode(extended, isWanted, rewriters, counter, added.bodies)
+    if (!code) return undefined
+    const bytes = withContents(view, new Map([...added.contents, ...code.contents]))
+    counter.found('moduleBytes', bytes.length, 'the module')
+    return withCode({ ...extended, figures: counter.figures }, bytes, code)
+  } catch (error) {
+    if (error instanceof PluginTooComplexError) return undefined
+    throw error
+  }
+}
+
+/** What a module gets besides the code in its functions. All of it is behind the items of the same kind. */
+class AddedItems {
+  /** The view of the module with the items, but with the old code. */
+  readonly view: ModuleView
+  readonly bodies: readonly Body[]
+  readonly contents: SectionContents
+  readonly #counter: readonly number[]
+  readonly #firstFunction: number
+
+  constructor(view: ModuleView) {
+    const { types, functions, globals, tables, hostExports, indexTypes, processTypes } = view
+    const counter = countImported(view, 'global') + globals.length
+    const table = countImported(view, 'table') + tables.length
+    const firstType = types.count
+    const signatures = [[], [I32], [I64]].map((codes) =>
+      Uint8Array.of(FUNCTION_FORM, codes.length, ...codes, codes.length, ...codes),
+    )
+    const addedTypes = [[], [numberType(I32)], [numberType(I64)]].map((all) => ({
+      params: all,
+      results: all,
+    }))
+    this.#counter = [...leb(counter)]
+    this.#firstFunction = functions.length
+    const placed = [
+      { type: 0, body: this.#renderCheck(firstType, table) },
+      { type: 0, body: { bytes: Uint8Array.of(0, CODE.end), rare: [] } },
+      ...LENGTHS.map(({ type, unit }) => ({
+        type: type === I32 ? 1 : 2,
+        body: this.#renderLength(type, unit),
+      })),
+    ]
+    const start = startFunction(view)
+    const exported = [
+      renderExport(CHECK_EXPORT.table, 'table', table),
+      renderExport(CHECK_EXPORT.counter, 'global', counter),
+    ]
+    if (start !== undefined) exported.push(renderExport(CHECK_EXPORT.start, 'function', start))
+    const typeIndices = placed.map(({ type }) => firstType + type)
+    this.bodies = placed.map(({ body }) => body)
+    this.view = {
+      ...view,
+      types: types.with(addedTypes),
+      functions: [...functions, ...typeIndices],
+      hostExports: [...hostExports, ...exported],
+      globals: [...globals, { type: numberType(I32), isMutable: true }],
+      tables: [
+        ...tables,
+        { flags: SIZE_FLAGS.max, min: 1n, max: 1n, type: Uint8Array.of(FUNCREF), value: new Uint8Array() },
+      ],
+      indexTypes: { ...indexTypes, tables: [...indexTypes.tables, I32] },
+      processTypes: {
+        ...processTypes,
+        shared: [...new Set([...processTypes.shared, ...signatures.map(sharedTypeKey)])],
+      },
+    }
+    const append = (id: number, ...items: Uint8Array[]) => [id, appendItems(view, id, items)] as const
+    const nothing = leb(this.#firstFunction + NOTHING)
+    this.contents = new Map([
+      append(SECTION.type, ...signatures),
+      append(SECTION.function, ...typeIndices.map(leb)),
+      append(SECTION.table, Uint8Array.of(FUNCREF, SIZE_FLAGS.max, 1, 1)),
+      append(SECTION.global, Uint8Array.of(I32, 1, CODE.constant, 0, CODE.end)),
+      append(SECTION.export, ...exported),
+      append(
+        SECTION.element,
+        Uint8Array.of(IN_TABLE, ...leb(table), CODE.constant, 0, CODE.end, 0, 1, ...nothing),
+      ),
+      ...(start === undefined ? [] : [[SECTION.start, nothing] as const]),
+    ])
+  }
+
+  /** Code that counts so many units, and checks when enough are counted. */
+  count(units: number, temporaries: Temporaries): readonly number[] {
+    return this.#addToCounter(constant(units), temporaries.local(I32, COUNT_LOCAL))
+  }
+
+  /** Code that checks. */
+  get check(): readonly number[] {
+    return [CODE.call, ...leb(this.#firstFunction + CHECK)]
+  }
+
+  /** The function that takes, counts and returns the length of a bulk instruction. */
+  countLength(code: number, isLong: boolean): number {
+    const unit = IN_BYTES.has(code) ? UNITS.bytes : UNITS.entries
+    const place = LENGTHS.findIndex((each) => each.unit === unit && each.type === (isLong ? I64 : I32))
+    return this.#firstFunction + FIRST_LENGTH + place
+  }
+
+  #addToCounter(more: readonly number[], local: number): readonly number[] {
+    const count = leb(local)
+    return [
+      ...[CODE.globalGet, ...this.#counter, ...more, CODE.add],
+      ...[CODE.localTee, ...count, CODE.globalSet, ...this.#counter],
+      ...[CODE.localGet, ...count, ...constant(MAX_UNITS - 1), CODE.greaterUnsigned],
+      ...[CODE.if | RARELY, NO_RESULT, ...this.check, CODE.end],
+    ]
+  }
+
+  #renderCheck(type: number, table: number): Body {
+    const reset = [CODE.constant, 0, CODE.globalSet, ...this.#counter]
+    const call = [CODE.constant, 0, CODE.callIndirect, ...leb(type), ...leb(table)]
+    return { bytes: Uint8Array.of(0, ...reset, ...call, CODE.end), rare: [] }
+  }
+
+  #renderLength(type: number, unit: number): Body {
+    const units =
+      type === I32
+        ? [CODE.localGet, 0, ...constant(unit), CODE.shiftRightUnsigned]
+        : // At most 31 bits: the sum must not wrap around to a small one.
+          [
+            ...[CODE.localGet, 0, CODE.constant64, unit - 1, CODE.shiftRightUnsigned64, CODE.wrap64],
+            ...[CODE.constant, 1, CODE.shiftRightUnsigned],
+          ]
+    const locals = [1, 1, I32]
+    const code = [...locals, ...this.#addToCounter(units, 1), CODE.localGet, 0, CODE.end]
+    return { bytes: Uint8Array.from(code), rare: [code.findIndex((byte) => byte >= RARELY)] }
+  }
+}
+
+/** Places of the functions. */
+const CHECK = 0
+const NOTHING = 1
+const FIRST_LENGTH = 2
+
+const LENGTHS = [
+  { type: I32, unit: UNITS.bytes },
+  { type: I32, unit: UNITS.entries },
+  { type: I64, unit: UNITS.bytes },
+  { type: I64, unit: UNITS.entries },
+] as const
+
+/** Temporary locals: one for the count, and one for each number of turns. Other code uses lower places. */
+const COUNT_LOCAL = 64
+const TURNS_LOCAL = 64
+
+/** An element segment that names its table. */
+const IN_TABLE = 2
+
+function startFunction({ sections, bytes, name }: ModuleView): number | undefined {
+  const section = sections.find(({ id }) => id === SECTION.start)
+  return section && new ByteReader(bytes, section.content, section.end, name).u32()
+}
+
+/** Inserts checks into loops and at the entry of functions. */
+class CheckInserter implements Rewriter {
+  readonly #checkpoints: Checkpoints
+  readonly #added: AddedItems
+  #loops: readonly LoopCheck[] = []
+  #nextLoop = 0
+  #entry = 0
+
+  constructor(checkpoints: Checkpoints, added: AddedItems) {
+    this.#checkpoints = checkpoints
+    this.#added = added
+  }
+
+  begin(_called: ReadonlySet<number>, place: number): void {
+    this.#loops = this.#checkpoints.loopsOf(place)
+    this.#nextLoop = 0
+    this.#entry = this.#checkpoints.atEntry(place)
+  }
+
+  rewrite(instruction: Instruction, temporaries: Temporaries): readonly number[] | undefined {
+    const atEntry = this.#entry > 0 ? this.#added.count(this.#entry, temporaries) : undefined
+    this.#entry = 0
+    const isLoop = ACTION_OF[instruction.code] === ACTION.loop
+    const check = isLoop ? this.#loops[this.#nextLoop++] : undefined
+    if (check === undefined) return atEntry && [...atEntry, ...instruction.bytes]
+    return [...(atEntry ?? []), ...instruction.bytes, ...this.#inLoop(check, temporaries)]
+  }
+
+  #inLoop(check: LoopCheck, temporaries: Temporaries): readonly number[] {
+    if (typeof check === 'object') return this.#checkAt([CODE.localGet, ...leb(check.local)], check.mask)
+    if (check === 1) return this.#added.check
+    const turns = leb(temporaries.local(I32, TURNS_LOCAL + check))
+    const next = [CODE.localGet, ...turns, CODE.constant, 1, CODE.add, CODE.localTee, ...turns]
+    return this.#checkAt(next, check - 1)
+  }
+
+  /** Checks when a number has all bits of the mask: many loops begin with 0. */
+  #checkAt(number: readonly number[], mask: number): readonly number[] {
+    const bits = constant(mask)
+    return [
+      ...[...number, ...bits, CODE.and, ...bits, CODE.equal],
+      ...[CODE.if | RARELY, NO_RESULT, ...this.#added.check, CODE.end],
+    ]
+  }
+}

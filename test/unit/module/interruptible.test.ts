@@ -1,0 +1,295 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ByteReader } from '../../../src/module/bytes.ts'
+import { CHECK_EXPORT, makeInterruptible } from '../../../src/module/interruptible.ts'
+import type { ModuleLimits } from '../../../src/module/limits.ts'
+import { capMemory } from '../../../src/module/memory-cap.ts'
+import { mergeKernel, planMerge } from '../../../src/module/merge.ts'
+import { findSections, readModule } from '../../../src/module/module.ts'
+import { HINTS_NAME, SECTION } from '../../../src/module/module-view.ts'
+import { guestBytes } from '../../support/guest.ts'
+import { runs } from '../../support/runs.ts'
+
+function interruptible(bytes: Uint8Array) {
+  const view = makeInterruptible(readModule(bytes, {}, 'test'))
+  if (!view) throw new Error('it cannot be interrupted')
+  return view
+}
+
+/** A function that guests call to check: it traps when it has been called so often. */
+function checkThatTraps(after: number): {
+  readonly check: WebAssembly.ExportValue
+  readonly count: () => number
+} {
+  const bytes =
+    guestBytes(`(module (global $left (mut i32) (i32.const ${after})) (global $count (export "count") (mut i32) (i32.const 0))
+    (func (export "check")
+      (global.set $count (i32.add (global.get $count) (i32.const 1)))
+      (if (i32.gt_u (global.get $count) (global.get $left)) (then (unreachable)))))`)
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes as BufferSource))
+  const { check, count } = exports
+  if (!check || !(count instanceof WebAssembly.Global)) throw new Error('no check')
+  return { check, count: () => count.value }
+}
+
+/** An instance whose check traps after so many calls. */
+function open(bytes: Uint8Array, after = 20) {
+  const made = checkThatTraps(after)
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes as BufferSource))
+  const table = exports[CHECK_EXPORT.table]
+  if (!(table instanceof WebAssembly.Table)) throw new Error('no table')
+  table.set(0, made.check)
+  const call = (name: string, ...args: unknown[]) => {
+    const run = exports[name]
+    if (typeof run !== 'function') throw new Error('no function')
+    return run(...args)
+  }
+  return { call, count: made.count, exports }
+}
+
+/** Each does not return. */
+const ENDLESS = {
+  'an empty loop': '(func (export "run") (loop $l (br $l)))',
+  'nested loops': '(func (export "run") (loop $a (loop $b (br_if $b (i32.const 0))) (br $a)))',
+  'a loop that steps through numbers': `(func (export "run") (local $i i32)
+    (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop that steps down by an even number': `(func (export "run") (local $i i32)
+    (loop $l (local.set $i (i32.sub (local.get $i) (i32.const 24))) (br $l)))`,
+  'a loop that sets back what it counts': `(func (export "run") (local $i i32)
+    (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (block $b (br_if $b (i32.const 0)) (local.set $i (i32.const 0))) (br $l)))`,
+  'a loop that sets back what it counts, in a block that it leaves to an inner label': `(func (export "run") (local $i i32)
+    (loop $l
+      (block $b (local.set $i (i32.const 0)) (br_if $b (i32.const 1)) (return))
+      (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop that steps in one of two ways only': `(func (export "run") (local $i i32)
+    (loop $l (if (i32.const 1) (then) (else (local.set $i (i32.add (local.get $i) (i32.const 1))))) (br $l)))`,
+  'a loop that steps forth and back': `(func (export "run") (local $i i32)
+    (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop that steps in a block, and back behind it': `(func (export "run") (local $i i32)
+    (loop $l (block $b (br_if $b (i32.const 0)) (local.set $i (i32.add (local.get $i) (i32.const 1))))
+      (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop that sets back what it counts in a block, and may return in another': `(func (export "run") (local $i i32)
+    (loop $l (block (local.set $i (i32.const 0))) (if (i32.const 0) (then (return)))
+      (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop that steps behind the branch to its start': `(func (export "run") (local $i i32)
+    (loop $l (br_if $l (i32.const 1)) (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $l)))`,
+  'a loop with a switch': `(func (export "run") (local $i i32)
+    (loop $l (block $a (block $b (br_table $l $a $b (local.get $i)))) (br $l)))`,
+  'a loop with parameters':
+    '(func (export "run") (i32.const 1) (loop $l (param i32) (result i32) (br $l)) (drop))',
+  'a loop that catches': `(tag $t) (func $f (throw $t))
+    (func (export "run") (loop $l (try (do (call $f)) (catch_all (br $l)))))`,
+  'a loop that sets back what it counts, and throws': `(tag $t) (func (export "run") (local $i i32)
+    (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (try (do (local.set $i (i32.const 0)) (if (i32.const 1) (then (throw $t))) (return)) (catch_all))
+      (br $l)))`,
+  'a loop in a handler': `(tag $t)
+    (func (export "run") (try (do (throw $t)) (catch_all (loop $l (br $l)))))`,
+  'a loop that calls': '(func $f) (func (export "run") (loop $l (call $f) (br $l)))',
+  'a loop that calls through a table': `(table funcref (elem $f)) (func $f)
+    (func (export "run") (loop $l (call_indirect (i32.const 0)) (br $l)))`,
+  'a function that calls itself last': '(func $f (export "run") (return_call $f))',
+  'two functions that call each other last': `(func $f (export "run") (return_call $g)) (func $g (return_call $f))`,
+  'a function that calls itself last through a table': `(table funcref (elem $f)) (type $t (func))
+    (func $f (export "run") (return_call_indirect (type $t) (i32.const 0)))`,
+  'a function that calls itself twice': `(func $f (param i32) (if (local.get 0)
+      (then (call $f (i32.sub (local.get 0) (i32.const 1))) (call $f (i32.sub (local.get 0) (i32.const 1))))))
+    (func (export "run") (call $f (i32.const 60)))`,
+  'functions that call the next one twice': `${Array.from({ length: 60 }, (_, n) => `(func $f${n} ${`(call $f${n + 1})`.repeat(2)})`).join('\n')}
+    (func $f60) (func (export "run") (call $f0))`,
+  'a loop that fills memory': `(memory 16) (func (export "run")
+    (loop $l (memory.fill (i32.const 0) (i32.const 1) (i32.const 1000000)) (br $l)))`,
+  'a loop that fills a table': `(table 10000 funcref) (func (export "run")
+    (loop $l (table.fill (i32.const 0) (ref.null func) (i32.const 10000)) (br $l)))`,
+  'a loop that grows memory by nothing': `(memory 1) (func (export "run")
+    (loop $l (drop (memory.grow (i32.const 0))) (br $l)))`,
+  'a loop of vectors': `(func (export "run") (local $v v128)
+    (loop $l (local.set $v (i32x4.add (local.get $v) (local.get $v))) (br $l)))`,
+  'a loop of atomic instructions': `(memory 1 1 shared) (func (export "run")
+    (loop $l (drop (i32.atomic.rmw.add (i32.const 0) (i32.const 1))) (br $l)))`,
+}
+
+test.each(Object.entries(ENDLESS))('%s ends when its check traps', (_what, text) => {
+  const { call, count } = open(interruptible(guestBytes(`(module ${text})`)).bytes)
+  expect(() => call('run')).toThrow(WebAssembly.RuntimeError)
+  expect(count()).toBe(21)
+})
+
+/** A function that takes 4,000 turns, each loop of which ends before it checks. */
+const TURNS = `(func $f (local $i i32) ${`(local.set $i (i32.const 0))
+  (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 1000))))`.repeat(
+  4,
+)})`
+
+/** Each returns, after work of some seconds. */
+const LONG = {
+  'a row of calls of a function with loops': `${TURNS} (func $g ${'(call $f)'.repeat(1_000)}) (func (export "run") (call $g))`,
+  'a row of calls through a table': `(table funcref (elem $f)) ${TURNS}
+    (func (export "run") ${'(call_indirect (i32.const 0))'.repeat(500)})`,
+  'a row of fills with short constants': `(memory 1)
+    (func $f ${'(memory.fill (i32.const 0) (i32.const 1) (i32.const 4096))'.repeat(100)})
+    (func (export "run") ${'(call $f)'.repeat(500)})`,
+  'a row of fills of a table': `(table 10 funcref) (func $f (param i32)
+    ${'(table.fill (i32.const 0) (ref.null func) (local.get 0))'.repeat(50)})
+    (func (export "run") ${'(call $f (i32.const 7))'.repeat(200)})`,
+  'loops with much code in one another': `(func (export "run") (local $i i32) (local $j i32)
+    (loop $o (local.set $j (i32.const 0))
+      (loop $l ${'(drop (i32.mul (local.get $i) (i32.const 3)))'.repeat(500)}
+        (local.set $j (i32.add (local.get $j) (i32.const 1))) (br_if $l (i32.lt_u (local.get $j) (i32.const 60))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $o (i32.lt_u (local.get $i) (i32.const 60)))))`,
+}
+
+test.each(Object.entries(LONG))('%s is checked', (_what, text) => {
+  const { call, count } = open(interruptible(guestBytes(`(module ${text})`)).bytes, 0x7fff_ffff)
+  call('run')
+  expect(count()).toBeGreaterThan(4)
+})
+
+test('a length of 64 bits does not take back what was counted', ({ skip }) => {
+  const pages = ((1n << 32n) - 60n) << 3n
+  const bytes = guestBytes(`(module (memory i64 1) (func (export "run") (local $i i32) (loop $l
+    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+    (if (i32.eqz (i32.rem_u (local.get $i) (i32.const 64))) (then (drop (memory.grow (i64.const ${pages})))))
+    (br_if $l (i32.lt_u (local.get $i) (i32.const 10000))))))`)
+  if (!WebAssembly.validate(bytes as BufferSource))
+    return skip('this version has no memories with 64-bit addresses')
+  const { call, count } = open(interruptible(bytes).bytes, 0x7fff_ffff)
+  call('run')
+  expect(count()).toBeGreaterThan(20)
+})
+
+test('a guest cannot catch the trap', () => {
+  const text = `(module (func (export "run") (result i32)
+    (try (result i32) (do (loop $l (br $l)) (i32.const 1)) (catch_all (i32.const 2)))))`
+  const { call } = open(interruptible(guestBytes(text)).bytes)
+  expect(() => call('run')).toThrow(WebAssembly.RuntimeError)
+})
+
+test('the start function runs when the host calls it', () => {
+  const text = `(module (global $n (export "n") (mut i32) (i32.const 0)) (start $s)
+    (func $s (global.set $n (i32.const 7))))`
+  const { exports, call } = open(interruptible(guestBytes(text)).bytes)
+  const { n } = exports
+  expect(n).toMatchObject({ value: 0 })
+  call(CHECK_EXPORT.start)
+  expect(n).toMatchObject({ value: 7 })
+})
+
+test('a guest without a check computes what the original does', () => {
+  const text = `(module (memory 1)
+    (func $fib (export "fib") (param i32) (result i32) (if (result i32) (i32.lt_u (local.get 0) (i32.const 2))
+      (then (local.get 0))
+      (else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1))) (call $fib (i32.sub (local.get 0) (i32.const 2)))))))
+    (func (export "sum") (param $n i32) (result i32) (local $i i32) (local $s i32)
+      (block $e (loop $l
+        (br_if $e (i32.ge_u (local.get $i) (local.get $n)))
+        (local.set $s (i32.add (i32.mul (local.get $s) (i32.const 31)) (local.get $i)))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $l)))
+      (local.get $s))
+    (func (export "collatz") (param $n i32) (result i32) (local $steps i32)
+      (block $e (loop $l
+        (br_if $e (i32.le_u (local.get $n) (i32.const 1)))
+        (local.set $steps (i32.add (local.get $steps) (i32.const 1)))
+        (if (i32.and (local.get $n) (i32.const 1))
+          (then (local.set $n (i32.add (i32.mul (local.get $n) (i32.const 3)) (i32.const 1))) (br $l)))
+        (local.set $n (i32.shr_u (local.get $n) (i32.const 1)))
+        (br $l)))
+      (local.get $steps)))`
+  const original = new WebAssembly.Instance(new WebAssembly.Module(guestBytes(text) as BufferSource)).exports
+  const { call } = open(interruptible(guestBytes(text)).bytes, 0x7fff_ffff)
+  fc.assert(
+    fc.property(fc.constantFrom('sum', 'collatz'), fc.nat(5_000), fc.nat(18), (name, n, small) => {
+      const run = original[name]
+      const fib = original.fib
+      expect(call(name, n)).toBe(typeof run === 'function' ? run(n) : undefined)
+      expect(call('fib', small)).toBe(typeof fib === 'function' ? fib(small) : undefined)
+    }),
+    { numRuns: runs(50) },
+  )
+})
+
+test('the view of an interruptible module is what its reader returns, and its branch hints are those of rewritten code', () => {
+  const made = interruptible(guestBytes(`(module ${ENDLESS['a loop that fills memory']})`))
+  const again = readModule(made.bytes, {}, 'test')
+  expect(again.functions).toEqual(made.functions)
+  expect(again.types.count).toBe(made.types.count)
+  expect(again.tables.length).toBe(made.tables.length)
+  expect(again.bodies?.locals.slice(0, 1)).toEqual(made.bodies?.locals.slice(0, 1))
+  expect(made.bodies?.rare.size).toBeGreaterThan(0)
+  for (const [place, offsets] of made.bodies?.rare ?? []) {
+    const start = made.bodies?.starts[place] ?? 0
+    for (const offset of offsets) expect(made.bytes[start + offset]).toBe(0x04)
+  }
+})
+
+test('branch hints still name an `if` when the kernel is merged', ({ skip }) => {
+  const text = `(module (import "extism:host/env" "load_u8" (func $load (param i64) (result i32))) (memory (export "memory") 1)
+    (func (export "run") (local $i i64) (loop $l
+      (br_if $l (i32.lt_u (call $load (i64.const 1024)) (i32.const 7))) (br $l))))`
+  const capped = capMemory(interruptible(guestBytes(text)), 10)
+  const plan = planMerge(capped)
+  if (typeof plan === 'string') return skip(plan)
+  const merged = mergeKernel(capped, plan)
+  if (typeof merged === 'string') throw new Error(merged)
+  const { bytes } = merged
+  const sections = findSections(bytes, 'test')
+  const code = sections.find(({ id }) => id === SECTION.code)?.content ?? 0
+  const hints = new ByteReader(
+    bytes,
+    sections.find(({ id }) => id === SECTION.hints)?.content ?? 0,
+    bytes.length,
+    'test',
+  )
+  expect(hints.name()).toBe(HINTS_NAME)
+  const functions = hints.u32()
+  const [first, count] = [hints.u32(), hints.u32()]
+  expect([functions > 0, first, count > 0]).toEqual([true, 1, true])
+  const reader = new ByteReader(bytes, code, bytes.length, 'test')
+  reader.u32()
+  reader.u32()
+  for (let left = count; left > 0; left--) {
+    expect(bytes[reader.at + hints.u32()]).toBe(0x04)
+    expect([hints.byte(), hints.byte()]).toEqual([1, 0])
+  }
+})
+
+test.each([
+  [
+    'a local',
+    '(func (loop (local.set 0 (i32.const 0))))',
+    '(func (local i32) (loop (local.set 0 (i32.const 0))))',
+  ],
+  [
+    'a global',
+    '(func (global.set 0 (i32.const 0)))',
+    '(global (mut i32) (i32.const 0)) (func (global.set 0 (i32.const 0)))',
+  ],
+  [
+    'a table',
+    '(func (table.set 0 (i32.const 0) (ref.null func)))',
+    '(table 1 funcref) (func (table.set 0 (i32.const 0) (ref.null func)))',
+  ],
+  ['an exported function', '(func) (export "f" (func 1))', '(func) (func) (export "f" (func 1))'],
+  ['an exported table', '(export "t" (table 0))', '(table 1 funcref) (export "t" (table 0))'],
+])('a module does not become valid, with %s that is added', (_what, invalid, valid) => {
+  const bytes = guestBytes(`(module ${invalid})`)
+  expect(WebAssembly.validate(bytes as BufferSource)).toBe(false)
+  expect(makeInterruptible(readModule(bytes, {}, 'test'))).toBeUndefined()
+  interruptible(guestBytes(`(module ${valid})`))
+})
+
+test.each<[what: string, text: string, limits: ModuleLimits]>([
+  [
+    'that waits for other threads',
+    '(module (memory 1 1 shared) (func (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))))',
+    {},
+  ],
+  ['that exports the name of the table', `(module (func (export "wasm-serve:check")))`, {}],
+  ['whose code would be too long', '(module (func (loop)))', { codeBytes: 8 }],
+])('a module %s is not changed', (_what, text, limits) => {
+  const view = readModule(guestBytes(text), {}, 'test')
+  expect(makeInterruptible({ ...view, limits })).toBeUndefined()
+})

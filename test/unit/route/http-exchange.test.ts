@@ -1,0 +1,44 @@
+import Fastify from 'fastify'
+import { expect, onTestFinished, test } from 'vitest'
+import { HttpExchange, type StreamLimits } from '../../../src/route/streams/http-exchange.ts'
+
+const LIMITS: StreamLimits = {
+  bodyLimit: 0,
+  outputLimit: 0,
+  streamBuffer: 65_536,
+  streamTimeoutMs: 60_000,
+  streamIdleMs: 60_000,
+  sseHeartbeatMs: 0,
+}
+
+/** Runs a guest's part of an exchange. @returns its result. */
+async function exchange<Result>(
+  guest: (exchange: HttpExchange) => Promise<Result>,
+  limits: Partial<StreamLimits> = {},
+): Promise<Result> {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  return new Promise((resolve, reject) => {
+    app.get('/', async (request, reply) => {
+      const opened = new HttpExchange(request, reply, { ...LIMITS, ...limits }, 'guest')
+      await guest(opened).then(resolve, reject)
+      opened.close()
+      return ''
+    })
+    app.inject('/').catch(reject)
+  })
+}
+
+test('a wait ends after its time, while the client is there', async () => {
+  // A wait that lasted as long as the exchange would end with the problem `gone`.
+  const limits = { streamTimeoutMs: 2_000 }
+  expect(await exchange((open) => open.wait(1), limits)).toEqual({ answer: undefined })
+  expect(await exchange((open) => open.wait(0), limits)).toEqual({ answer: undefined })
+})
+
+test('a wait ends before its time when that of the exchange is over', async () => {
+  const replies = await exchange(async (open) => [await open.wait(60_000), open.failure], {
+    streamTimeoutMs: 1,
+  })
+  expect(replies).toMatchObject([{ problem: 'gone' }, { code: 'WASM_SERVE_STREAM_TIMEOUT' }])
+})
