@@ -61,9 +61,9 @@ test.each<[where: string, options: Omit<RouteOptions, 'plugin'>]>([
 })
 
 test.each([
-  [true, 'WASM_SERVE_CLIENT_GONE'],
-  [false, 'WASM_SERVE_DEADLINE_EXCEEDED'],
-])('a client that leaves ends its guest if the route says so: %s', async (cancelOnDisconnect, expected) => {
+  [true, 60_000, 'WASM_SERVE_CLIENT_GONE'],
+  [false, 300, 'WASM_SERVE_DEADLINE_EXCEEDED'],
+])('a client that leaves ends its guest if the route says so: %s', async (cancelOnDisconnect, timeoutMs, expected) => {
   const codes: (string | undefined)[] = []
   const log = new EventEmitter()
   const write = (line: string) => {
@@ -71,7 +71,7 @@ test.each([
     if (msg === 'G begins') log.emit('begun')
     if (code?.startsWith('WASM_SERVE')) codes.push(code) // not that the answer finds nobody
   }
-  const route = { plugin: guest('moody'), workers: 1, spareWorkers: 0, timeoutMs: 3_000, cancelOnDisconnect }
+  const route = { plugin: guest('moody'), workers: 1, spareWorkers: 0, timeoutMs, cancelOnDisconnect }
   const app = await createServer(
     { port: 0, routes: [route] },
     pino({ base: null, level: 'debug' }, { write }),

@@ -25,7 +25,9 @@ function tool(
   task: NonNullable<RouteOptions['tool']>['task'] = {},
 ): RouteOptions {
   const plugin = guestBytes(cannedGuest({ work: [...answers] }))
-  return { url: '/work', function: 'work', plugin, timeoutMs: 60_000, tool: { task } }
+  const waits = answers.some(({ isEndless, ask }) => isEndless || ask)
+  const engine = waits ? {} : { engine: 'inline' as const } // starts no thread
+  return { url: '/work', function: 'work', plugin, timeoutMs: 60_000, tool: { task }, ...engine }
 }
 
 const ENDLESS: CannedAnswer = { when: 'endless', output: '', isEndless: true }
