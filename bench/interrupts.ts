@@ -33,7 +33,7 @@ export async function measureInterrupts(
   progress: (line: string) => void,
   names?: readonly string[],
 ): Promise<InterruptsMeasurement[]> {
-  const tight = await assembleGuest('tight')
+  const [work, tight] = [await assembleGuest('work'), await assembleGuest('tight')]
   const cases = [
     ['hello, 8 B', 'plugins/hello/hello.wasm', 'hello', 8, LIMIT],
     ['hello-tinygo, 8 B', 'plugins/hello-tinygo/hello.wasm', 'hello', 8, LIMIT],
@@ -54,6 +54,8 @@ export async function measureInterrupts(
     ],
     ['markdown-rust, 4 KiB', 'plugins/markdown-rust/markdown.wasm', 'markdown', 4_096, LIMIT],
     ['markdown-rust, 256 KiB', 'plugins/markdown-rust/markdown.wasm', 'markdown', 262_144, LIMIT],
+    ['a hash of 1 MiB', work, 'hash', 0, LIMIT],
+    ['a blur of 512 x 512 pixels', work, 'blur', 0, LIMIT],
     ['a sum of bytes', tight, 'sum', 0, undefined],
     ['xorshift', tight, 'xorshift', 0, undefined],
     ['Fibonacci numbers, by recursion', tight, 'fib', 0, undefined],

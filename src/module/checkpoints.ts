@@ -1,5 +1,5 @@
 import { ByteReader } from './bytes.ts'
-import { ACTION, ACTION_OF, CODE, MARK, MARKS, readCode, skipImmediates } from './instructions.ts'
+import { ACTION, ACTION_OF, CODE, MARK, MARKS, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
 import { EXTISM_NAMESPACE, INLINED } from './merge.ts'
 import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
 import { readValueType } from './types.ts'
@@ -10,22 +10,30 @@ import { readValueType } from './types.ts'
  * of each level multiply.
  */
 
-/** When a loop checks. */
-export type LoopCheck =
-  /** When the local has these bits, as it has once in 512 turns: each turn adds the same number to it. */
-  | { readonly local: number; readonly mask: number }
-  /** After so many turns of such loops of the function: a power of 2. */
-  | number
+export interface LoopCheck {
+  /** After so many turns of such loops of the function, a power of 2; or by the value of a local. */
+  readonly when: number | StepCheck
+  /** The offsets of the branches to the start of the loop, before which the checks are; empty: the check is at its start. */
+  readonly branches: readonly number[]
+  /** The offset of the end of the loop, if branches may lead out of it to a call of the check. */
+  readonly end: number | undefined
+}
+
+/** Checks when the local has none of these bits, as it has once in 512 turns: each turn adds the same number to it. */
+export interface StepCheck {
+  readonly local: number
+  readonly mask: number
+}
 
 export interface Checkpoints {
   /** The units that the function counts at its entry; 0: none. */
   atEntry(place: number): number
-  /** One for each loop of the function, in the order of their first bytes. */
-  loopsOf(place: number): readonly LoopCheck[]
+  /** One for each loop of the function, in the order of their first bytes; undefined: it has one turn. */
+  loopsOf(place: number): readonly (LoopCheck | undefined)[]
 }
 
 /** How many units entries of functions count between two checks. */
-export const MAX_UNITS = 256
+export const MAX_UNITS = 1_024
 
 /** A view with parsed code. */
 type ReadView = ModuleView & { readonly bodies: FunctionBodies }
@@ -35,22 +43,29 @@ export function findCheckpoints(view: ReadView): Checkpoints {
   const calls = new CallGraph(count)
   const scan = new CodeScan(view)
   for (let place = 0; place < count; place++) calls.add(place, scan.read(place))
-  const entries = calls.countedEntries()
+  const entries = calls.countedEntries(scan.catches)
   return {
     atEntry: (place) => entries[place] ?? 0,
     loopsOf: (place) => calls.loopsOf(place).map(checkOf),
   }
 }
 
-function checkOf({ level, step, turn }: Loop): LoopCheck {
-  if (level === 0 && step) return step
-  const most = level < MANY_LEVELS ? MAX_TURNS : MAX_OUTER_TURNS
-  const turns = (MAX_TURNS * TURN_BYTES) / turn
-  return 2 ** Math.floor(Math.log2(Math.min(Math.max(turns, 1), most)))
+function checkOf(loop: Loop): LoopCheck | undefined {
+  if (!loop.always) return undefined
+  const { level, calls, turn, isMovable, branches, hasOther, end } = loop
+  const isInner = level === 0 && !calls
+  const place =
+    hasOther || branches.length > MAX_BRANCHES
+      ? { branches: [], end: undefined }
+      : { branches, end: isInner && isMovable ? end : undefined }
+  const step = isInner ? stepOf(loop) : undefined
+  if (step) return { when: step, ...place }
+  const turns = Math.min(Math.max(CODE_BYTES / turn, 1), MAX_TURNS[level] ?? 1)
+  return { when: 2 ** Math.floor(Math.log2(turns)), ...place }
 }
 
-/** Turns between two checks of a loop with a step. */
-const STEPS = 512
+/** A loop with more branches to its start checks there. */
+const MAX_BRANCHES = 2
 
 /** The body of a loop with a step has at most so many bytes. */
 const MAX_STEP_BYTES = 256
@@ -58,12 +73,11 @@ const MAX_STEP_BYTES = 256
 /** Functions with loops of so many levels count their entries. */
 const MANY_LEVELS = 2
 
-/** Turns between two checks of a loop, and of one with so many levels. */
-const MAX_TURNS = 64
-const MAX_OUTER_TURNS = 32
+/** Most turns between two checks, by the level of the loop. */
+const MAX_TURNS = [512, 128, 64] as const
 
-/** A loop whose turns have more work checks more often. */
-const TURN_BYTES = 4_096
+/** A loop whose turns have more work checks more often: after so much. */
+const CODE_BYTES = 1_048_576
 
 /** The work of a unit that the entry of a function counts. */
 const ENTRY_BYTES = 8_192
@@ -74,25 +88,30 @@ const WORK = { loop: 4_096, host: 65_536, bulk: 4_096, throw: 32_768 } as const
 /** A function with more work checks at its entry: bytes of code, with the functions that it calls and that do not check. */
 const MAX_UNCOUNTED_WORK = 32_768
 
-/** If a function with what it calls has more work, the functions that it calls count their entries, but small ones. */
+/** If a function with what it calls has more work, the largest of the functions that it calls count their entries. */
 const MAX_CALLED_WORK = 1_048_576
-const SMALL_WORK = 256
 
 interface Loop {
   /** The innermost loop around it. */
   readonly around: Loop | undefined
   readonly start: number
+  /** The offset of its end. */
+  end: number
+  /** Whether blocks around it need other labels only: it has no parameters, no results, and no casts that branch. */
+  isMovable: boolean
+  /** The offsets of `br` and `br_if` to its start. */
+  readonly branches: number[]
+  /** Whether it has parameters, or other instructions that branch to its start. */
+  hasOther: boolean
   /**
    * 0: it has no other loop, and calls no function that has one. 1: it has, or calls, only such loops. {@link MANY_LEVELS}: all
    * others, and those with work that takes longer than other instructions.
    */
   level: number
-  /** Whether it calls a function of the module. */
+  /** Whether it calls a function of the module, and goes on. */
   calls: boolean
   /** Work of a turn, not counting the functions of the module that it calls. */
   turn: number
-  /** What each turn adds to a local; undefined if there is no such local. */
-  step: Extract<LoopCheck, object> | undefined
   /** The steps that the code up to here has taken, whichever way led here. */
   steps: readonly Step[]
   /** The locals that the code up to here may have set otherwise. */
@@ -112,19 +131,29 @@ interface Step extends Setting {
   readonly by: number
 }
 
+interface Call {
+  /** The function's place among those that the module defines. */
+  readonly callee: number
+  /** The innermost loop around. */
+  readonly loop: Loop | undefined
+  /** Whether a trap follows, as after functions that report a panic. */
+  readonly isLast: boolean
+}
+
 /** What a function has. */
 interface FunctionCode {
   /** Its work, without that of loops and of functions of the module. */
   readonly work: number
   readonly loops: readonly Loop[]
-  /** The functions that it calls, by their place among those that the module defines, each with the innermost loop around. */
-  readonly calls: readonly { readonly callee: number; readonly loop: Loop | undefined }[]
+  readonly calls: readonly Call[]
   /** Whether it calls others through a table or a reference. */
   readonly callsAny: boolean
 }
 
 /** Reads functions. */
 class CodeScan {
+  /** Whether one of them catches exceptions, which may come from a call behind which there is a trap. */
+  catches = false
   readonly #view: ReadView
   readonly #imported: number
   /** Whether each imported function is a short one of Extism's kernel. */
@@ -152,7 +181,7 @@ class CodeScan {
     }
     const start = reader.at
     const loops: Loop[] = []
-    const calls: FunctionCode['calls'][number][] = []
+    const calls: Call[] = []
     let callsAny = false
     let work = 0
     const add = (more: number) => {
@@ -164,6 +193,7 @@ class CodeScan {
     let loop: Loop | undefined
     const step = new StepMatcher()
     while (reader.at < end) {
+      const at = reader.at
       const code = readCode(reader)
       const immediates = reader.at
       skipImmediates(reader, code)
@@ -174,12 +204,13 @@ class CodeScan {
       switch (ACTION_OF[code]) {
         case ACTION.loop:
           raise(loop, 1)
-          loop = newLoop(loop, behind)
+          loop = newLoop(loop, behind, reader.byte())
           loops.push(loop)
           blocks.push(loop)
           break
         case ACTION.try:
         case ACTION.tryTable:
+          this.catches = true
           raise(loop, MANY_LEVELS) // what throws leads to a handler, or to the start of the loop
           blocks.push(undefined)
           break
@@ -192,7 +223,7 @@ class CodeScan {
           const closed = blocks.pop()
           if (loop) leave(loop, blocks.length)
           if (!closed) break
-          if (!closed.calls && behind - closed.start <= MAX_STEP_BYTES) closed.step = stepOf(closed)
+          closed.end = at
           closed.turn += behind - closed.start
           loop = closed.around
           break
@@ -203,17 +234,18 @@ class CodeScan {
           if (loop) leave(loop, blocks.length - 1)
           break
         case ACTION.branch:
-          branch(blocks, reader.u32())
+          branch(blocks, reader.u32(), at)
           if (loop) stop(loop, blocks.length)
           break
         case ACTION.branchIf:
-          branch(blocks, reader.u32())
+          branch(blocks, reader.u32(), code === CODE.branchIf ? at : undefined)
           break
         case ACTION.branchTable:
           for (let targets = reader.u32(); targets >= 0; targets--) branch(blocks, reader.u32())
           if (loop) stop(loop, blocks.length)
           break
         case ACTION.branchCast:
+          if (loop) loop.isMovable = false
           reader.byte()
           branch(blocks, reader.u32())
           break
@@ -222,14 +254,14 @@ class CodeScan {
           if (loop) stop(loop, blocks.length)
           break
         case ACTION.set:
-          if (loop) noteSet(loop, reader.u32(), blocks.length, added)
+          if (loop) noteSet(loop, { local: reader.u32(), depth: blocks.length }, added)
           break
         case ACTION.call:
         case ACTION.returnCall: {
           const index = reader.u32()
           if (index >= this.#imported) {
-            calls.push({ callee: index - this.#imported, loop })
-            if (loop) loop.calls = true
+            const isLast = this.#view.bytes[behind] === CODE.unreachable
+            calls.push({ callee: index - this.#imported, loop, isLast })
           } else if (!this.#isShort[index]) {
             raise(loop, MANY_LEVELS)
             add(WORK.host)
@@ -260,14 +292,18 @@ class CodeScan {
   }
 }
 
-function newLoop(around: Loop | undefined, start: number): Loop {
+/** @param type - The first byte of its type: others than negative ones are types with parameters. */
+function newLoop(around: Loop | undefined, start: number, type: number): Loop {
   return {
     around,
     start,
+    end: start,
+    isMovable: type === NO_RESULT,
+    branches: [],
+    hasOther: (type & 0xc0) !== 0x40,
     level: 0,
     calls: false,
     turn: 0,
-    step: undefined,
     steps: [],
     others: [],
     always: undefined,
@@ -287,11 +323,17 @@ function addToTurns(innermost: Loop | undefined, work: number): void {
   for (let loop = innermost; loop; loop = loop.around) loop.turn += work
 }
 
-/** A branch leads to a label: 0 is the innermost block. */
-function branch(blocks: readonly (Loop | undefined)[], label: number): void {
+/**
+ * A branch leads to a label: 0 is the innermost block.
+ *
+ * @param at - The offset of a `br` or `br_if`.
+ */
+function branch(blocks: readonly (Loop | undefined)[], label: number, at?: number): void {
   const target = blocks.length - 1 - label
   const loop = blocks[target]
   if (loop) {
+    if (at === undefined) loop.hasOther = true
+    else loop.branches.push(at)
     const { steps, others } = loop
     loop.always = (loop.always ?? steps).filter(
       (step) => steps.includes(step) && !others.some(({ local }) => local === step.local),
@@ -322,22 +364,27 @@ function leave(loop: Loop, depth: number): void {
 }
 
 /** @param added - What the last instructions add to a local; undefined if they do something else. */
-function noteSet(loop: Loop, local: number, depth: number, added: Omit<Step, 'depth'> | undefined): void {
+function noteSet(loop: Loop, setting: Setting, added: Added | undefined): void {
   if (loop.level > 0) return // it will have no step
+  const { local, depth } = setting
   if (added?.local === local && !loop.steps.some((step) => step.local === local))
-    loop.steps = [...loop.steps, { ...added, depth }]
+    loop.steps = [...loop.steps, { ...setting, by: added.by }]
   else if (!loop.others.some((other) => other.local === local && other.depth <= depth))
-    loop.others = [...loop.others, { local, depth }]
+    loop.others = [...loop.others, setting]
 }
 
-function stepOf({ always }: Loop): Loop['step'] {
+function stepOf({ start, end, always }: Loop): StepCheck | undefined {
   const [step] = always ?? []
-  if (!step) return undefined
+  if (!step || end - start > MAX_STEP_BYTES) return undefined
+  const { local, by } = step
   // From the lowest bit of the step on, so many bits of the local have each value once in as many turns.
-  const lowest = 31 - Math.clz32(step.by & -step.by)
-  if (lowest > 32 - Math.log2(STEPS)) return undefined
-  return { local: step.local, mask: (STEPS - 1) << lowest }
+  const lowest = 31 - Math.clz32(by & -by)
+  if (lowest > 32 - Math.log2(MAX_TURNS[0])) return undefined
+  return { local, mask: (MAX_TURNS[0] - 1) << lowest }
 }
+
+/** A constant, and the local to whose value it is added. */
+type Added = Pick<Step, 'local' | 'by'>
 
 /** Finds instructions that add a constant to a local: `local.get`, `i32.const`, `i32.add` or `i32.sub`, and a set. */
 class StepMatcher {
@@ -350,7 +397,7 @@ class StepMatcher {
    * @param reader - At the immediates of the instruction; may move.
    * @returns the step that the instruction completes, if it sets that local.
    */
-  next(code: number, reader: ByteReader): Omit<Step, 'depth'> | undefined {
+  next(code: number, reader: ByteReader): Added | undefined {
     const length = this.#length
     this.#length = 0
     if (code === CODE.localGet) {
@@ -378,6 +425,7 @@ class CallGraph {
   /** The highest level of the loops that it has or reaches; -1: none. */
   readonly #levels: Int8Array
   readonly #states: Uint8Array
+  #catches = true
 
   constructor(count: number) {
     this.#entries = new Uint16Array(count)
@@ -395,7 +443,8 @@ class CallGraph {
   }
 
   /** Raises loops that call functions with loops, and finds the functions that count their entries: one in each cycle. */
-  countedEntries(): Uint16Array {
+  countedEntries(catches: boolean): Uint16Array {
+    this.#catches = catches
     const path: { readonly place: number; next: number }[] = []
     for (let first = 0; first < this.#functions.length; first++) {
       if (this.#states[first] !== UNSEEN) continue
@@ -422,27 +471,40 @@ class CallGraph {
     if (!code) return
     let level = code.callsAny ? MANY_LEVELS : -1
     let work = code.work + code.loops.length * WORK.loop
-    for (const { callee, loop } of code.calls) {
+    for (const { callee, loop, isLast } of code.calls) {
+      if (this.#entries[callee] === 0) work += this.#work[callee] ?? 0
+      if (isLast && !this.#catches) continue // no turn follows
       const isCycle = this.#states[callee] === OPEN || callee === place
       const called = isCycle ? MANY_LEVELS : (this.#levels[callee] ?? -1)
       if (called >= 0) raise(loop, Math.min(called + 1, MANY_LEVELS))
+      if (loop) loop.calls = true
       level = Math.max(level, called)
-      if (this.#entries[callee] === 0) work += this.#work[callee] ?? 0
     }
     for (const loop of code.loops) level = Math.max(level, loop.level)
     this.#levels[place] = level
     const hasLevels = code.loops.some((loop) => loop.level >= MANY_LEVELS)
-    if (work > MAX_CALLED_WORK) {
-      // It has many calls. What they call counts for itself.
-      for (const { callee } of code.calls) {
-        const called = this.#work[callee] ?? 0
-        if (called > SMALL_WORK && this.#entries[callee] === 0) this.#entries[callee] = unitsOf(called)
-      }
-      work = code.work + code.loops.length * WORK.loop
-    }
+    if (work > MAX_CALLED_WORK) work = this.#countLargest(code.calls, work)
     const isCounted = this.#entries[place] !== 0 || code.callsAny || hasLevels || work > MAX_UNCOUNTED_WORK
     if (isCounted) this.#entries[place] = unitsOf(work)
     this.#work[place] = work
+  }
+
+  /**
+   * Has the largest of the called functions count their entries.
+   *
+   * @param work - Of the caller, with these calls.
+   * @returns its work without those that count.
+   */
+  #countLargest(calls: FunctionCode['calls'], work: number): number {
+    const workOf = (callee: number) => this.#work[callee] ?? 0
+    const uncounted = calls.map(({ callee }) => callee).filter((callee) => this.#entries[callee] === 0)
+    let left = work
+    for (const callee of uncounted.sort((a, b) => workOf(b) - workOf(a))) {
+      if (left <= MAX_CALLED_WORK && this.#entries[callee] === 0) break
+      this.#entries[callee] = unitsOf(workOf(callee))
+      left -= workOf(callee)
+    }
+    return left
   }
 }
 

@@ -12,6 +12,8 @@ type ReadView = ModuleView & { readonly bodies: FunctionBodies }
 export interface Instruction {
   /** See `CODE`. */
   readonly code: number
+  /** The offset of its first byte in the module. */
+  readonly at: number
   /** The bytes of the instruction. */
   readonly bytes: Uint8Array
   /** Positioned after the opcode. */
@@ -261,9 +263,9 @@ function skipLocals(reader: ByteReader): void {
 
 class CurrentInstruction implements Instruction {
   code = 0
+  at = 0
   readonly #module: Uint8Array
   readonly #reader: ByteReader
-  #at = 0
   #immediates = 0
   #end = 0
 
@@ -274,13 +276,13 @@ class CurrentInstruction implements Instruction {
 
   become(code: number, at: number, immediates: number, end: number): void {
     this.code = code
-    this.#at = at
+    this.at = at
     this.#immediates = immediates
     this.#end = end
   }
 
   get bytes(): Uint8Array {
-    return this.#module.subarray(this.#at, this.#end)
+    return this.#module.subarray(this.at, this.#end)
   }
 
   immediates(): ByteReader {

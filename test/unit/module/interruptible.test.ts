@@ -77,6 +77,15 @@ const ENDLESS = {
     (loop $l (br_if $l (i32.const 1)) (local.set $i (i32.add (local.get $i) (i32.const 1))) (br $l)))`,
   'a loop with a switch': `(func (export "run") (local $i i32)
     (loop $l (block $a (block $b (br_table $l $a $b (local.get $i)))) (br $l)))`,
+  'a loop that branches to its start in three places': `(func (export "run") (param $i i32)
+    (loop $l (br_if $l (local.get $i)) (br_if $l (i32.eqz (local.get $i))) (br $l)))`,
+  'a loop that branches to its start in a block, with a value of what is around it': `(func (export "run") (result i32) (local $i i32)
+    (block $out (result i32) (i32.const 7)
+      (loop $l (block (block (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br_if $out (i32.const 8) (i32.const 0)) (drop) (br_table 2 2 (i32.const 0))))
+        (br_if $out (i32.const 9) (i32.const 0)) (drop) (br $l))))`,
+  'a loop with a result': `(func (export "run") (result i32)
+    (loop $l (result i32) (br_if $l (i32.const 1)) (i32.const 1)))`,
   'a loop with parameters':
     '(func (export "run") (i32.const 1) (loop $l (param i32) (result i32) (br $l)) (drop))',
   'a loop that catches': `(tag $t) (func $f (throw $t))
@@ -115,6 +124,30 @@ test.each(Object.entries(ENDLESS))('%s ends when its check traps', (_what, text)
   const { call, count } = open(interruptible(guestBytes(`(module ${text})`)).bytes)
   expect(() => call('run')).toThrow(WebAssembly.RuntimeError)
   expect(count()).toBe(21)
+})
+
+/** Each returns numbers, from loops whose branches lead out of them in several ways. */
+const LEAVING = `(module (func (export "run") (param $n i32) (result i32) (local $i i32) (local $sum i32)
+  (block $out (result i32) (block $two (block $one
+    (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (block $b
+        (br_if $b (i32.and (local.get $i) (i32.const 1)))
+        (local.set $sum (i32.add (local.get $sum) (local.get $i)))
+        (br_if $out (i32.const -1) (i32.gt_u (local.get $sum) (i32.const 9000000)))
+        (drop)
+        (if (i32.gt_u (local.get $i) (local.get $n))
+          (then (br_table $b $one $two $l (i32.rem_u (local.get $n) (i32.const 3))))))
+      (br_if $l (i32.lt_u (local.get $i) (i32.const 5000)))))
+    (br $out (i32.add (local.get $sum) (i32.const 1))))
+    (i32.add (local.get $sum) (i32.const 2)))))`
+
+test('a loop that is left in several ways returns what it did', () => {
+  const bytes = guestBytes(LEAVING)
+  const plain = new WebAssembly.Instance(new WebAssembly.Module(bytes as BufferSource)).exports.run
+  const { call } = open(interruptible(bytes).bytes, 0x7fff_ffff)
+  if (typeof plain !== 'function') throw new Error('no function')
+  for (const n of [0, 1, 2, 511, 512, 1_000, 1_024, 1_025, 4_998, 4_999, 6_000, 9_000])
+    expect(call('run', n), `${n}`).toBe(plain(n))
 })
 
 /** A function that takes 4,000 turns, each loop of which ends before it checks. */
