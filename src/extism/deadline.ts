@@ -1,5 +1,6 @@
-import { CHECK_EXPORT, makeInterruptible } from '../module/interruptible.ts'
+import { makeInterruptible } from '../module/interruptible.ts'
 import { readModule } from '../module/module.ts'
+import { CHECK_EXPORT } from '../module/names.ts'
 import { openOwnCheck } from '../runtime/interrupts.ts'
 import type { NamedModule } from './plugin.ts'
 

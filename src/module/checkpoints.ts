@@ -1,7 +1,8 @@
 import { ByteReader } from './bytes.ts'
 import { ACTION, ACTION_OF, CODE, MARK, MARKS, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
-import { EXTISM_NAMESPACE, INLINED } from './merge.ts'
+import { INLINED } from './merge.ts'
 import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
+import { EXTISM_NAMESPACE } from './names.ts'
 import { readValueType } from './types.ts'
 
 /*

@@ -3,6 +3,7 @@ import { CODE, constant } from './instructions.ts'
 import type { CappedModule } from './memory-cap.ts'
 import { type ExportedItem, type ModuleView, SECTION } from './module-view.ts'
 import { appendItems, renderExport, renderItems, withContents } from './module-writer.ts'
+import { ADDED_PREFIX, giverName, PART } from './names.ts'
 import { I32 } from './types.ts'
 
 /*
@@ -12,18 +13,9 @@ import { I32 } from './types.ts'
  * exports a few that return them, and V8 creates only the requested ones.
  */
 
-/** The prefix of generated exports. */
-const ON_DEMAND_PREFIX = 'wasm-serve:'
-
 const FUNCREF = 0x70
 const REF_FUNC = 0xd2
 const NO_LOCALS = 0
-
-/** The export that returns the functions of a part. */
-const giverName = (part: number) => `${ON_DEMAND_PREFIX}functions ${part}`
-
-/** Functions per generated export: V8 compiles it on the first call, which takes 0.2 ms. */
-const PART = 256
 
 /** A module with fewer exports has no second variant: its instances would not be cheaper. */
 const LEAST_EXPORTS = 33
@@ -32,7 +24,7 @@ const LEAST_EXPORTS = 33
 const MAX_MEMORIES = 8
 
 /**
- * Creates the variant of a module whose instances have few exports: its memories, and those for {@link exportAccessor}.
+ * Creates the variant of a module whose instances have few exports: its memories, and those that `runtime/export-accessor.ts` calls.
  *
  * @param module - A module that V8 accepts, with changed contents of some sections.
  * @param others - Additional exports that stay, encoded.
@@ -69,7 +61,7 @@ export function makeFewExports(
 function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {
-    if (name.startsWith(ON_DEMAND_PREFIX) || kind !== 'memory' || (seen.has(index) && name !== 'memory'))
+    if (name.startsWith(ADDED_PREFIX) || kind !== 'memory' || (seen.has(index) && name !== 'memory'))
       return false
     seen.add(index)
     return true
@@ -104,53 +96,6 @@ function renderGiver(functions: readonly number[]): Uint8Array {
 function declare(functions: readonly number[]): Uint8Array {
   const [declarative, ofFunctions] = [3, 0]
   return concat([Uint8Array.of(declarative, ofFunctions), renderItems(functions.map(leb))])
-}
-
-/**
- * The exports of an instance of the variant that {@link makeFewExports} creates, with the interface of the original
- * module. Items other than functions and memories are missing.
- *
- * @param exports - Those of the instance.
- * @param items - The exports of the original module.
- * @returns the exports unchanged for any other module.
- */
-export function exportAccessor(
-  exports: WebAssembly.Exports,
-  items: readonly ExportedItem[],
-): WebAssembly.Exports {
-  if (!(giverName(0) in exports)) return exports
-  // Not a proxy of the exports themselves: their properties cannot be reported differently.
-  return new Proxy<WebAssembly.Exports>(Object.assign(Object.create(null), exports), {
-    get(target, name) {
-      const place = typeof name === 'string' ? exportIndex(items, name) : undefined
-      if (place === undefined) return Reflect.get(target, name)
-      const give = exports[giverName(Math.floor(place / PART))]
-      return typeof give === 'function' ? give(place % PART) : undefined
-    },
-  })
-}
-
-/**
- * The position of a function among all exports of a module. Each instance needs only a few names, so a map of all names
- * would cost more.
- */
-function exportIndex(items: readonly ExportedItem[], wanted: string): number | undefined {
-  const known = places.get(items) ?? new Map<string, number | undefined>()
-  places.set(items, known)
-  if (!known.has(wanted)) known.set(wanted, findExport(items, wanted))
-  return known.get(wanted)
-}
-
-const places = new WeakMap<readonly ExportedItem[], Map<string, number | undefined>>()
-
-function findExport(items: readonly ExportedItem[], wanted: string): number | undefined {
-  let next = 0
-  for (const item of items) {
-    if (item.kind !== 'function') continue
-    if (item.name === wanted) return item.place ?? next
-    next++
-  }
-  return undefined
 }
 
 /**

@@ -14,6 +14,7 @@ import { ACTION, ACTION_OF, CODE, constant, MARK, NO_RESULT, readCode } from './
 import { FigureCounter } from './limits.ts'
 import { countImported, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderExport, type SectionContents, withContents } from './module-writer.ts'
+import { CHECK_EXPORT } from './names.ts'
 import { withCode } from './rewritten-view.ts'
 import { IN_BYTES, LengthChecker } from './terminable.ts'
 import { FUNCTION_FORM, I32, I64, numberType, sharedTypeKey } from './types.ts'
@@ -27,16 +28,6 @@ import { FUNCTION_FORM, I32, I64, numberType, sharedTypeKey } from './types.ts'
  * indices of all others. Until then it does nothing. V8 knows by branch hints that the calls are rare: otherwise it would
  * keep the values of a loop on the stack.
  */
-
-/** Names of the additional exports. */
-export const CHECK_EXPORT = {
-  /** A table whose only entry is the function that checks. */
-  table: 'wasm-serve:check',
-  /** The global in which entries of functions and bulk instructions count. Where it is 0 before a call, equal calls check at the same places. */
-  counter: 'wasm-serve:counter',
-  /** The module's start function. It has another one, which does nothing: the host calls it when the table is filled. */
-  start: 'wasm-serve:start',
-} as const
 
 /** Binary logarithms of the units of bulk instructions. An entry of a table takes a microsecond in Node.js 24. */
 const UNITS = { bytes: 10, entries: 3 } as const

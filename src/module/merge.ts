@@ -17,6 +17,7 @@ import type { CappedModule } from './memory-cap.ts'
 import { readModule } from './module.ts'
 import { countImported, ITEM_KINDS, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderItems, type SectionContents, withContents } from './module-writer.ts'
+import { EXTISM_NAMESPACE, KERNEL_MEMORY, MERGED_MEMORIES } from './names.ts'
 import { type FunctionType, I32, I64 } from './types.ts'
 
 /*
@@ -28,12 +29,6 @@ import { type FunctionType, I32, I64 } from './types.ts'
  * An imported memory comes before a defined one in the index space. Therefore the guest's memories are imported as well:
  * the host creates them with the same limits.
  */
-
-/** The namespace of the additional imports: the guest's memories, named `0`, `1`, ..., and the kernel's. */
-export const MERGED_MEMORIES = 'wasm-serve:memory'
-
-/** The name of the kernel's memory among them. */
-export const KERNEL_MEMORY = 'kernel'
 
 /** Whether and why the kernel is merged into a module. */
 export type MergeResult = { readonly isMerged: true } | { readonly isMerged: false; readonly reason: string }
@@ -144,8 +139,6 @@ export const INLINED: readonly string[] = [
   'input_load_u8',
   'input_load_u64',
 ]
-/** The namespace from which guests import the functions of Extism. */
-export const EXTISM_NAMESPACE = 'extism:host/env'
 
 /** Templates by the index of the guest's imported function. */
 function replacements(view: ModuleView): Map<number, Inline> {

@@ -8,6 +8,7 @@ import type { CappedModule } from './memory-cap.ts'
 import type { Merge } from './merge.ts'
 import { countImported, type ItemKind, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderExport, withContents } from './module-writer.ts'
+import { ADDED_PREFIX, RESET_EXPORT } from './names.ts'
 import { I32, type ValueType } from './types.ts'
 
 /** A module that exports all its mutable state, so that a host can restore it. */
@@ -20,16 +21,6 @@ export interface Resettable {
   /** Writes from this address on are not tracked; 0: no writes are tracked. */
   readonly untrackedFrom: number
 }
-
-const RESET_PREFIX = 'wasm-serve:'
-
-/** Names of the additional exports of a resettable module. */
-export const RESET_EXPORT = {
-  memory: `${RESET_PREFIX}memory`,
-  /** The lowest written address; addresses from `untrackedFrom` on are not tracked. */
-  lowest: `${RESET_PREFIX}lowest`,
-  global: (index: number) => `${RESET_PREFIX}global ${index}`,
-} as const
 
 /**
  * Makes a module whose instances can be restored to their initial state: its memory and globals are exported, it counts
@@ -126,7 +117,7 @@ function isResettable({ types, globals, exports }: ModuleView): boolean {
   return (
     types.functions.every((type) => type && [...type.params, ...type.results].every(isNumeric)) &&
     globals.every(({ type }) => isNumeric(type) && type.name !== 'v128') &&
-    !exports.some(({ name }) => name.startsWith(RESET_PREFIX))
+    !exports.some(({ name }) => name.startsWith(ADDED_PREFIX))
   )
 }
 

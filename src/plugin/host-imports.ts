@@ -1,5 +1,5 @@
-import { EXTISM_NAMESPACE } from '../module/merge.ts'
 import type { ImportedItem } from '../module/module-view.ts'
+import { EXTISM_NAMESPACE } from '../module/names.ts'
 
 /** The namespace of Extism's host functions. */
 export const EXTISM_ENV = EXTISM_NAMESPACE

@@ -1,4 +1,4 @@
-import { CHECK_EXPORT } from '../module/interruptible.ts'
+import { CHECK_EXPORT } from '../module/names.ts'
 import { openCheck } from './interrupts.ts'
 
 const MAX_CHECKS = 0x7fff_ffff

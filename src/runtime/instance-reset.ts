@@ -1,4 +1,4 @@
-import { RESET_EXPORT } from '../module/resettable.ts'
+import { RESET_EXPORT } from '../module/names.ts'
 import type { ResettableModule } from '../plugin/load-module.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { CHECK_EXPORT } from '../module/interruptible.ts'
+import { CHECK_EXPORT } from '../module/names.ts'
 
 /*
  * Guests that check whether they are interrupted (see `module/interruptible.ts`) look at one word of shared memory per

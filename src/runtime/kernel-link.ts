@@ -1,13 +1,13 @@
 import { describeTrap, type NamedHostFunction } from '../guest/host-functions.ts'
 import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { START } from '../module/entry-points.ts'
-import { exportAccessor } from '../module/few-exports.ts'
-import { KERNEL_MEMORY, MERGED_MEMORIES } from '../module/merge.ts'
+import { KERNEL_MEMORY, MERGED_MEMORIES } from '../module/names.ts'
 import type { GuestLog } from '../observe/log/guest-log.ts'
 import type { Suspending } from '../platform/missing-types.ts'
 import type { ResettableModule } from '../plugin/load-module.ts'
 import type { MemoryFacts } from '../plugin/module-facts.ts'
 import type { CheckBudget } from './check-budget.ts'
+import { exportAccessor } from './export-accessor.ts'
 import {
   HostWatch,
   type ImportedHostFunction,

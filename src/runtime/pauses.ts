@@ -1,4 +1,4 @@
-import { CHECK_EXPORT } from '../module/interruptible.ts'
+import { CHECK_EXPORT } from '../module/names.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import type { CheckBudget } from './check-budget.ts'
 import { openCheck } from './interrupts.ts'

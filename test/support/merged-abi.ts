@@ -1,6 +1,7 @@
 import { capMemory } from '../../src/module/memory-cap.ts'
-import { KERNEL_MEMORY, MERGED_MEMORIES, mergeKernel, planMerge } from '../../src/module/merge.ts'
+import { mergeKernel, planMerge } from '../../src/module/merge.ts'
 import { readModule } from '../../src/module/module.ts'
+import { KERNEL_MEMORY, MERGED_MEMORIES } from '../../src/module/names.ts'
 import type { KernelMemory } from '../../src/runtime/kernel-memory.ts'
 import { guestBytes } from './guest.ts'
 import type { Abi } from './kernel-model.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { CHECK_EXPORT, makeInterruptible } from '../../../src/module/interruptible.ts'
+import { makeInterruptible } from '../../../src/module/interruptible.ts'
 import { readModule } from '../../../src/module/module.ts'
+import { CHECK_EXPORT } from '../../../src/module/names.ts'
 import { guestBytes } from '../../support/guest.ts'
 import { runs } from '../../support/runs.ts'
 

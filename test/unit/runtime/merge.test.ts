@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MERGED_MEMORIES } from '../../../src/module/merge.ts'
+import { MERGED_MEMORIES } from '../../../src/module/names.ts'
 import { type LoadOptions, loadPlugin } from '../../../src/plugin/plugin.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
 import type { Instance } from '../../../src/runtime/runtime.ts'

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { makeResettable, RESET_EXPORT, type Resettable } from '../../../src/module/resettable.ts'
+import { RESET_EXPORT } from '../../../src/module/names.ts'
+import { makeResettable, type Resettable } from '../../../src/module/resettable.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import {
   HostWatch,
