@@ -122,12 +122,13 @@ function behind(gate: Promise<void>, runtime: Runtime): Runtime {
 }
 
 describe('the calls of a slow guest', () => {
-  /** A guest that computes for some milliseconds, and an engine of it that has been called once. */
+  /** A guest that computes for some milliseconds, never in slices, and an engine of it that has been called once. */
   async function openSlow(options: Partial<InlineOptions> = {}): Promise<Engine> {
     const plugin = await loadPlugin(
       guestBytes(`(module (func (export "quick") (result i32) (i32.const 0)) (func (export "work") (result i32) (local $i i32)
         (loop $next (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5_000_000))))
         (i32.const 0)))`),
+      { interrupts: 'off' },
     )
     const engine = openInline({
       plugin,
