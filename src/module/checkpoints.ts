@@ -1,5 +1,16 @@
 import { ByteReader } from './bytes.ts'
-import { ACTION, ACTION_OF, CODE, MARK, MARKS, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
+import {
+  ACTION,
+  ACTION_OF,
+  CODE,
+  MARK,
+  MARKS,
+  NO_RESULT,
+  readCode,
+  readHandlerKind,
+  skipBlockType,
+  skipImmediates,
+} from './instructions.ts'
 import { INLINED } from './merge.ts'
 import { countImported, type FunctionBodies, type ModuleView } from './module-view.ts'
 import { EXTISM_NAMESPACE } from './names.ts'
@@ -211,6 +222,7 @@ class CodeScan {
           break
         case ACTION.try:
         case ACTION.tryTable:
+          if (ACTION_OF[code] === ACTION.tryTable) branchToHandlers(blocks, reader)
           this.catches = true
           raise(loop, MANY_LEVELS) // what throws leads to a handler, or to the start of the loop
           blocks.push(undefined)
@@ -346,6 +358,15 @@ function branch(blocks: readonly (Loop | undefined)[], label: number, at?: numbe
   if (!around || target < innermost || around.others.length === 0) return
   // What was set is so behind the block, too.
   around.others = around.others.map(({ local, depth }) => ({ local, depth: Math.min(depth, target) }))
+}
+
+/** The catch clauses of a `try_table` are branches. */
+function branchToHandlers(blocks: readonly (Loop | undefined)[], reader: ByteReader): void {
+  skipBlockType(reader)
+  for (let left = reader.u32(); left > 0; left--) {
+    if (readHandlerKind(reader) < 2) reader.u32() // a tag
+    branch(blocks, reader.u32())
+  }
 }
 
 /** The code that follows is not reached from here: what was set here does not matter. @param depth - Number of blocks around it. */

@@ -456,7 +456,7 @@ export function readHandlerKind(reader: ByteReader): number {
 }
 
 /** A block type: empty, a value type, or a type index. */
-function skipBlockType(reader: ByteReader): void {
+export function skipBlockType(reader: ByteReader): void {
   const code = reader.peek()
   if (code === NO_RESULT) reader.skip(1)
   else if (code >= 0x40 && code < 0x80) readValueType(reader)

@@ -55,8 +55,8 @@ export function makeInterruptible(view: ModuleView): ModuleView | undefined {
   const isWanted = (place: number) =>
     hasBulk(place) || checkpoints.atEntry(place) > 0 || checkpoints.loopsOf(place).length > 0
   const rewriters = [
+    new LengthChecker(view, (code, isLong) => added.countLength(code, isLong)), // has to see all instructions
     new CheckInserter(view, checkpoints, added),
-    new LengthChecker(view, (code, isLong) => added.countLength(code, isLong)),
   ]
   const counter = new FigureCounter(view.limits, name, view.figures)
   try {
@@ -282,7 +282,7 @@ class CheckInserter implements Rewriter {
 
   /** Checks before a branch to the start of the loop. */
   #branch({ when, end }: LoopCheck, instruction: Instruction, temporaries: Temporaries): readonly number[] {
-    const label = instruction.immediates().u32()
+    const label = this.#moved(instruction.immediates().u32())
     const isConditional = instruction.code === CODE.branchIf
     const loop = isConditional ? label + 1 : label
     const check =
@@ -299,10 +299,7 @@ class CheckInserter implements Rewriter {
     { code, at, bytes }: Instruction,
   ): readonly number[] | undefined {
     const reader = this.#reader
-    const label = () => {
-      const old = reader.u32()
-      return leb(old > inner.depth ? old + BLOCKS : old)
-    }
+    const label = () => leb(this.#moved(reader.u32()))
     reader.at = at
     switch (ACTION_OF[readCode(reader)]) {
       case ACTION.block:
@@ -325,6 +322,11 @@ class CheckInserter implements Rewriter {
       default:
         return undefined
     }
+  }
+
+  /** The label of a branch, where it may be in a loop around which there are more blocks. */
+  #moved(label: number): number {
+    return this.#inner && label > this.#inner.depth ? label + BLOCKS : label
   }
 
   #checkHere(when: LoopCheck['when'], temporaries: Temporaries): readonly number[] {

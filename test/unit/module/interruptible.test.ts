@@ -85,6 +85,8 @@ const ENDLESS = {
       (loop $l (block (block (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br_if $out (i32.const 8) (i32.const 0)) (drop) (br_table 2 2 (i32.const 0))))
         (br_if $out (i32.const 9) (i32.const 0)) (drop) (br $l))))`,
+  'a loop whose inner loop continues it': `(func (export "run")
+    (loop $a (loop $b (loop $c (br $b)))))`,
   'a loop with a result': `(func (export "run") (result i32)
     (loop $l (result i32) (br_if $l (i32.const 1)) (i32.const 1)))`,
   'a loop with parameters':
@@ -142,13 +144,42 @@ const LEAVING = `(module (func (export "run") (param $n i32) (result i32) (local
     (br $out (i32.add (local.get $sum) (i32.const 1))))
     (i32.add (local.get $sum) (i32.const 2)))))`
 
-test('a loop that is left in several ways returns what it did', () => {
-  const bytes = guestBytes(LEAVING)
+/** Inner loops that continue what is around them. */
+const CONTINUING = `(module (func (export "run") (param $n i32) (result i32) (local $i i32) (local $outer i32)
+  (loop $a
+    (local.set $outer (i32.add (local.get $outer) (i32.const 1)))
+    (block (block
+      (loop $b
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br_if $a (i32.lt_u (local.get $i) (local.get $n)))
+        (if (i32.eq (local.get $i) (i32.const 700)) (then (br $a)))
+        (br_if $b (i32.lt_u (local.get $i) (i32.const 1500)))))))
+  (i32.add (i32.mul (local.get $outer) (i32.const 10000)) (local.get $i))))`
+
+test.each([
+  ['is left in several ways', LEAVING],
+  ['continues another one', CONTINUING],
+])('a loop that %s returns what it did', (_what, text) => {
+  const bytes = guestBytes(text)
   const plain = new WebAssembly.Instance(new WebAssembly.Module(bytes as BufferSource)).exports.run
   const { call } = open(interruptible(bytes).bytes, 0x7fff_ffff)
   if (typeof plain !== 'function') throw new Error('no function')
   for (const n of [0, 1, 2, 511, 512, 1_000, 1_024, 1_025, 4_998, 4_999, 6_000, 9_000])
     expect(call('run', n), `${n}`).toBe(plain(n))
+})
+
+/** Loops that continue by the handler of a `try_table`, which the assembler does not know. */
+test.for([
+  ['only', ''],
+  ['or by a branch', '41000d00'],
+])('a loop that continues by a handler, %s, ends when its check traps', ([, branch = ''], { skip }) => {
+  const body = `000340${branch}1f4001020008000b0b0b`
+  const size = (bytes: number) => bytes.toString(16).padStart(2, '0')
+  const code = `0a${size(body.length / 2 + 2)}01${size(body.length / 2)}${body}`
+  const run = Buffer.from('run').toString('hex')
+  const bytes = Buffer.from(`0061736d01000000010401600000030201000d0301000007070103${run}0000${code}`, 'hex')
+  if (!WebAssembly.validate(bytes)) skip('this version has no try_table')
+  expect(() => open(interruptible(bytes).bytes).call('run')).toThrow(WebAssembly.RuntimeError)
 })
 
 /** A function that takes 4,000 turns, each loop of which ends before it checks. */
@@ -162,6 +193,9 @@ const LONG = {
   'a row of calls of a function with loops': `${TURNS} (func $g ${'(call $f)'.repeat(1_000)}) (func (export "run") (call $g))`,
   'a row of calls through a table': `(table funcref (elem $f)) ${TURNS}
     (func (export "run") ${'(call_indirect (i32.const 0))'.repeat(500)})`,
+  'a loop of fills, with another constant before each': `(memory 1024) (func (export "run") (local $i i32)
+    (loop $l (i32.const 0) (i32.const 7) (i32.const 0x3ffffff) (br_if $l (i32.const 0)) (memory.fill)
+      (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 8)))))`,
   'a row of fills with short constants': `(memory 1)
     (func $f ${'(memory.fill (i32.const 0) (i32.const 1) (i32.const 4096))'.repeat(100)})
     (func (export "run") ${'(call $f)'.repeat(500)})`,
