@@ -118,7 +118,7 @@ class SingleInstanceEngine implements InlineEngine {
       this.#failed(owned, error, caller)
       throw error
     }
-    this.#noteTime(since)
+    if (!sliced) this.#noteTime(since)
     if (!(output instanceof Promise)) {
       this.#ended(owned, caller)
       return output
@@ -130,6 +130,7 @@ class SingleInstanceEngine implements InlineEngine {
         return bytes
       },
       (error) => {
+        if (sliced) this.#isSliced = sliced.hasPaused
         this.#failed(owned, error, caller)
         throw error
       },

@@ -58,6 +58,21 @@ async function serve(...routes: RouteOptions[]) {
 }
 
 describe.skipIf(!suspending)('slices', () => {
+  test.each(['reuse', 'fresh'] as const)('a guest that was ended is still slow (%s)', async (isolation) => {
+    const ask = await serve(
+      { url: '/slow', plugin: SLOW, isolation, timeoutMs: 500 },
+      { url: '/echo', plugin: guest('echo') },
+    )
+    await ask('/slow', '? first')
+    for (let round = 0; round < 4; round++) {
+      let isOver = false
+      const ended = ask('/slow', 'l').finally(() => (isOver = true))
+      for (let n = 0; n < 5; n++) expect(await ask('/echo', `${round}-${n}`)).toBe(`${round}-${n}`)
+      expect(isOver).toBe(false)
+      expect(await ended).toBe('WASM_SERVE_DEADLINE_EXCEEDED')
+    }
+  })
+
   test.each([
     'reuse',
     'fresh',
