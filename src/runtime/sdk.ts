@@ -30,6 +30,7 @@ const { createPlugin } = await loadQuietly(() => import('@extism/extism'))
 export const sdk: Runtime = { name: 'sdk', open: openSdkInstance }
 
 async function openSdkInstance(plugin: CompiledPlugin, settings: InstanceSettings): Promise<Instance> {
+  if (settings.budget !== undefined) throw new RuntimeUnfitError(plugin.name, 'sdk', 'budget of work')
   const plan = planLinks(plugin, settings)
   refuseUnfit(plugin, plan)
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)

@@ -90,3 +90,12 @@ test('a budget needs guests that count', async () => {
     message: expect.stringContaining('its budget is not counted'),
   })
 })
+
+test.each([{}, { workers: 1 }])('a budget needs the runtime that counts: %j', async (options) => {
+  const plugin = await loadPlugin(guestBytes(GUEST), { runtime: 'sdk' })
+  const app = createServer({
+    logLevel: 'silent',
+    routes: [{ plugin, budget: 5, runtime: 'sdk', ...options }],
+  })
+  await expect(app).rejects.toMatchObject({ message: expect.stringContaining('budget of work') })
+})
