@@ -43,7 +43,7 @@ export class GuestInstance {
     this.#linked = linkNamedModules({
       modules,
       imports,
-      openWasi: useWasi ? () => openGuestWasi(allowedPaths, enableWasiOutput) : undefined,
+      openWasi: useWasi ? () => openGuestWasi(allowedPaths, enableWasiOutput, deadline) : undefined,
       deadline,
     })
     this.instance = this.#linked.instance
@@ -145,12 +145,17 @@ export function exitStatusOf(thrown: unknown): number {
   throw thrown
 }
 
-function openGuestWasi(allowedPaths: Readonly<Record<string, string>>, isOpen: boolean): Wasi {
+function openGuestWasi(
+  allowedPaths: Readonly<Record<string, string>>,
+  isOpen: boolean,
+  deadline: Deadline | undefined,
+): Wasi {
   return openWasi({
     allowedPaths: Object.entries(allowedPaths).map(([guest, host]) => ({ guest, host, readOnly: false })),
     streams: isOpen
       ? { input: new ProcessInput(), output: new ProcessOutput(1), error: new ProcessOutput(2) }
       : undefined,
+    isInterrupted: deadline && (() => deadline.isOver),
     writeLine: () => undefined,
   })
 }

@@ -45,6 +45,17 @@ test.each([
   }
 })
 
+test('a guest that sleeps is woken at the limit', async () => {
+  const sleeping = extismGuest(`(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "sleep")
+      (i32.store offset=16 (i32.const 0) (i32.const 1))
+      (i64.store offset=24 (i32.const 0) (i64.const 60000000000))
+      (drop (call $poll (i32.const 0) (i32.const 64) (i32.const 1) (i32.const 128))))`)
+  const made = await openPlugin(sleeping, { timeoutMs: 50, useWasi: true })
+  for (let round = 0; round < 2; round++) expect(await messageOf(made.call('sleep'))).toBe(LATE)
+})
+
 test('other failures are what they are without a limit', async () => {
   const made = await openPlugin(LOOPING, { timeoutMs: 10_000 })
   await expect(made.call('trap')).rejects.toThrow(WebAssembly.RuntimeError)

@@ -21,8 +21,12 @@ const HANGUP = 1
 const WRITABLE_BYTES = 65_536n
 
 /** `poll_oneoff`: descriptors are always ready, so only clocks make it wait. */
-export function openPoll(memory: GuestMemory, table: DescriptorTable) {
-  const poll = new Poll(memory, table)
+export function openPoll(
+  memory: GuestMemory,
+  table: DescriptorTable,
+  { isInterrupted: isOver = isInterrupted }: { readonly isInterrupted?: (() => boolean) | undefined },
+) {
+  const poll = new Poll(memory, table, isOver)
   return {
     poll_oneoff: wasiFunction((subscriptions: number, events: number, count: number, result: number) => {
       const wanted = count >>> 0
@@ -39,11 +43,13 @@ class Poll {
   readonly #memory: GuestMemory
   readonly #table: DescriptorTable
   #realtimeAtStart = 0n
+  readonly #isInterrupted: () => boolean
   #startedAt = 0n
 
-  constructor(memory: GuestMemory, table: DescriptorTable) {
+  constructor(memory: GuestMemory, table: DescriptorTable, isInterrupted: () => boolean) {
     this.#memory = memory
     this.#table = table
+    this.#isInterrupted = isInterrupted
   }
 
   /** Waits for the first of `count` subscriptions, and writes the events that are due. @returns their number. */
@@ -56,7 +62,7 @@ class Poll {
       const delay = this.#delay(at)
       if (delay < earliest) earliest = delay
     }
-    const elapsed = waitUntil(this.#startedAt + earliest) - this.#startedAt
+    const elapsed = waitUntil(this.#startedAt + earliest, this.#isInterrupted) - this.#startedAt
 
     let event = target
     for (let at = first; at < last; at += SUBSCRIPTION_SIZE) {
@@ -122,7 +128,7 @@ const bell = new Int32Array(new SharedArrayBuffer(4))
  * @returns the time at the end.
  * @throws Error if the guest was interrupted.
  */
-function waitUntil(deadline: bigint): bigint {
+function waitUntil(deadline: bigint, isInterrupted: () => boolean): bigint {
   for (;;) {
     const now = monotonicTime()
     if (now >= deadline) return now

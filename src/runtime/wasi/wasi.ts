@@ -25,6 +25,8 @@ export interface WasiOptions {
   readonly allowedPaths?: readonly AllowedPath[]
   /** Standard input and output of a program. Default: empty input, and output as lines. */
   readonly streams?: StandardStreams | undefined
+  /** Whether a guest that sleeps has to end. Default: whether the run of the thread was interrupted. */
+  readonly isInterrupted?: (() => boolean) | undefined
   /** Receives standard output and error of the guest, in lines of at most 64 KiB. */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
 }
