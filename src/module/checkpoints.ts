@@ -18,18 +18,26 @@ import { readValueType } from './types.ts'
 
 /*
  * Where a guest has to count its work, so that it never runs for long without a check whether it is interrupted: in loops, and
- * at the entry of functions that may reach themselves, that have much code, or that have loops around loops of loops: the turns
- * of each level multiply.
+ * at the entry of functions that may reach themselves, call through tables, or may work for long between two checks.
+ *
+ * Work is an estimate of time, in ns, and a high one: each load misses all caches.
  */
 
 export interface LoopCheck {
-  /** After so many turns of such loops of the function, a power of 2; or by the value of a local. */
-  readonly when: number | StepCheck
+  readonly when: TurnCheck
   /** The offsets of the branches to the start of the loop, before which the checks are; empty: the check is at its start. */
   readonly branches: readonly number[]
   /** The offset of the end of the loop, if branches may lead out of it to a call of the check. */
   readonly end: number | undefined
 }
+
+/** How a loop decides when to check. */
+export type TurnCheck =
+  /** Each turn counts so many units, as entries of functions do. */
+  | { readonly units: number }
+  /** After so many turns of such loops in a call of the function: a power of 2. */
+  | { readonly turns: number }
+  | StepCheck
 
 /** Checks when the local has none of these bits, as it has once in 512 turns: each turn adds the same number to it. */
 export interface StepCheck {
@@ -44,8 +52,37 @@ export interface Checkpoints {
   loopsOf(place: number): readonly (LoopCheck | undefined)[]
 }
 
-/** How many units entries of functions count between two checks. */
+/** How many units of work entries of functions count between two checks. */
 export const MAX_UNITS = 1_024
+
+/** The work that loops may do between two checks, and calls of functions that count their entries. */
+const MAX_WORK = 50_000_000
+
+/** The work of a unit. */
+const UNIT = MAX_WORK / MAX_UNITS
+
+/** A function with more work counts its entry, with the work of the functions that it calls and that do not. */
+const MAX_UNCOUNTED = 500_000
+
+/** Most turns between two checks of a loop without calls and other loops. */
+const MAX_TURNS = 512
+
+/** The work that a loop may do between two checks if it counts in a local: the next run, or the next call, begins anew. */
+const MAX_LOCAL_WORK = MAX_WORK / 10
+
+/** Work of instructions. */
+const WORK = {
+  simple: 1,
+  number: 5,
+  access: 30,
+  bulk: 10_000,
+  throw: 32_768,
+  host: 65_536,
+  indirect: 100_000,
+} as const
+
+/** The first instruction that computes with numbers. */
+const FIRST_NUMERIC = 0x45
 
 /** A view with parsed code. */
 type ReadView = ModuleView & { readonly bodies: FunctionBodies }
@@ -64,49 +101,30 @@ export function findCheckpoints(view: ReadView): Checkpoints {
 
 function checkOf(loop: Loop): LoopCheck | undefined {
   if (!loop.always) return undefined
-  const { level, calls, turn, isMovable, branches, hasOther, end } = loop
-  const isInner = level === 0 && !calls
+  const { isInner, isMovable, branches, hasOther, end } = loop
   const place =
     hasOther || branches.length > MAX_BRANCHES
       ? { branches: [], end: undefined }
       : { branches, end: isInner && isMovable ? end : undefined }
-  const step = isInner ? stepOf(loop) : undefined
-  if (step) return { when: step, ...place }
-  const turns = Math.min(Math.max(CODE_BYTES / turn, 1), MAX_TURNS[level] ?? 1)
-  return { when: 2 ** Math.floor(Math.log2(turns)), ...place }
+  return {
+    when: isInner ? (stepOf(loop) ?? { turns: turnsOf(loop) }) : { units: unitsOf(loop.turn) },
+    ...place,
+  }
 }
 
 /** A loop with more branches to its start checks there. */
 const MAX_BRANCHES = 2
 
-/** The body of a loop with a step has at most so many bytes. */
-const MAX_STEP_BYTES = 256
-
-/** Functions with loops of so many levels count their entries. */
-const MANY_LEVELS = 2
-
-/** Most turns between two checks, by the level of the loop. */
-const MAX_TURNS = [512, 128, 64] as const
-
-/** A loop whose turns have more work checks more often: after so much. */
-const CODE_BYTES = 1_048_576
-
-/** The work of a unit that the entry of a function counts. */
-const ENTRY_BYTES = 8_192
-
-/** Work in bytes of code: of the turns of a loop, and of instructions that take longer than others. */
-const WORK = { loop: 4_096, host: 65_536, bulk: 4_096, throw: 32_768 } as const
-
-/** A function with more work checks at its entry: bytes of code, with the functions that it calls and that do not check. */
-const MAX_UNCOUNTED_WORK = 32_768
-
-/** If a function with what it calls has more work, the largest of the functions that it calls count their entries. */
-const MAX_CALLED_WORK = 1_048_576
+/** The number of turns between two checks of an inner loop. */
+function turnsOf({ turn }: Loop): number {
+  return 2 ** Math.floor(Math.log2(Math.min(Math.max(MAX_LOCAL_WORK / turn, 1), MAX_TURNS)))
+}
 
 interface Loop {
   /** The innermost loop around it. */
   readonly around: Loop | undefined
-  readonly start: number
+  /** The work of the code before it. */
+  readonly before: number
   /** The offset of its end. */
   end: number
   /** Whether blocks around it need other labels only: it has no parameters, no results, and no casts that branch. */
@@ -115,14 +133,9 @@ interface Loop {
   readonly branches: number[]
   /** Whether it has parameters, or other instructions that branch to its start. */
   hasOther: boolean
-  /**
-   * 0: it has no other loop, and calls no function that has one. 1: it has, or calls, only such loops. {@link MANY_LEVELS}: all
-   * others, and those with work that takes longer than other instructions.
-   */
-  level: number
-  /** Whether it calls a function of the module, and goes on. */
-  calls: boolean
-  /** Work of a turn, not counting the functions of the module that it calls. */
+  /** Whether it has no other loop, and calls nothing, but what reports a panic. */
+  isInner: boolean
+  /** The work of a turn. */
   turn: number
   /** The steps that the code up to here has taken, whichever way led here. */
   steps: readonly Step[]
@@ -154,7 +167,7 @@ interface Call {
 
 /** What a function has. */
 interface FunctionCode {
-  /** Its work, without that of loops and of functions of the module. */
+  /** The work of its code, of which each part runs once. */
   readonly work: number
   readonly loops: readonly Loop[]
   readonly calls: readonly Call[]
@@ -191,15 +204,10 @@ class CodeScan {
       reader.u32()
       readValueType(reader)
     }
-    const start = reader.at
     const loops: Loop[] = []
     const calls: Call[] = []
     let callsAny = false
     let work = 0
-    const add = (more: number) => {
-      work += more
-      addToTurns(loop, more)
-    }
     /** undefined: a block that is no loop. */
     const blocks: (Loop | undefined)[] = []
     let loop: Loop | undefined
@@ -213,10 +221,11 @@ class CodeScan {
       reader.at = immediates
       const added = step.next(code, reader)
       reader.at = immediates
+      work += workOf(code)
       switch (ACTION_OF[code]) {
         case ACTION.loop:
-          raise(loop, 1)
-          loop = newLoop(loop, behind, reader.byte())
+          if (loop) loop.isInner = false
+          loop = newLoop(loop, work, reader.byte())
           loops.push(loop)
           blocks.push(loop)
           break
@@ -224,7 +233,7 @@ class CodeScan {
         case ACTION.tryTable:
           if (ACTION_OF[code] === ACTION.tryTable) branchToHandlers(blocks, reader)
           this.catches = true
-          raise(loop, MANY_LEVELS) // what throws leads to a handler, or to the start of the loop
+          if (loop) loop.isInner = false // what throws leads to a handler, or to the start of the loop
           blocks.push(undefined)
           break
         case ACTION.block:
@@ -237,7 +246,7 @@ class CodeScan {
           if (loop) leave(loop, blocks.length)
           if (!closed) break
           closed.end = at
-          closed.turn += behind - closed.start
+          closed.turn = work - closed.before
           loop = closed.around
           break
         }
@@ -276,8 +285,8 @@ class CodeScan {
             const isLast = this.#view.bytes[behind] === CODE.unreachable
             calls.push({ callee: index - this.#imported, loop, isLast })
           } else if (!this.#isShort[index]) {
-            raise(loop, MANY_LEVELS)
-            add(WORK.host)
+            if (loop) loop.isInner = false
+            work += WORK.host
           }
           break
         }
@@ -286,54 +295,47 @@ class CodeScan {
         case ACTION.returnCallIndirect:
         case ACTION.returnCallRef:
           callsAny = true
-          raise(loop, MANY_LEVELS)
+          if (loop) loop.isInner = false
+          work += WORK.indirect
           break
         case ACTION.throw:
         case ACTION.rethrow:
         case ACTION.throwRef:
-          add(WORK.throw)
+          work += WORK.throw
           break
         default:
           if ((MARKS[code] ?? 0) & MARK.bulk) {
-            raise(loop, MANY_LEVELS)
-            add(WORK.bulk)
+            if (loop) loop.isInner = false
+            work += WORK.bulk
           }
       }
       reader.at = behind
     }
-    return { work: work + end - start, loops, calls, callsAny }
+    return { work, loops, calls, callsAny }
   }
 }
 
+function workOf(code: number): number {
+  const action = ACTION_OF[code]
+  if (action === ACTION.access || action === ACTION.accessLane) return WORK.access
+  return code < FIRST_NUMERIC ? WORK.simple : WORK.number
+}
+
 /** @param type - The first byte of its type: others than negative ones are types with parameters. */
-function newLoop(around: Loop | undefined, start: number, type: number): Loop {
+function newLoop(around: Loop | undefined, before: number, type: number): Loop {
   return {
     around,
-    start,
-    end: start,
+    before,
+    end: 0,
     isMovable: type === NO_RESULT,
     branches: [],
     hasOther: (type & 0xc0) !== 0x40,
-    level: 0,
-    calls: false,
+    isInner: true,
     turn: 0,
     steps: [],
     others: [],
     always: undefined,
   }
-}
-
-/** The innermost loop has at least this level, and each loop around it one more. */
-function raise(innermost: Loop | undefined, level: number): void {
-  let next = level
-  for (let loop = innermost; loop && loop.level < next; loop = loop.around) {
-    loop.level = next
-    next = Math.min(next + 1, MANY_LEVELS)
-  }
-}
-
-function addToTurns(innermost: Loop | undefined, work: number): void {
-  for (let loop = innermost; loop; loop = loop.around) loop.turn += work
 }
 
 /**
@@ -387,7 +389,7 @@ function leave(loop: Loop, depth: number): void {
 
 /** @param added - What the last instructions add to a local; undefined if they do something else. */
 function noteSet(loop: Loop, setting: Setting, added: Added | undefined): void {
-  if (loop.level > 0) return // it will have no step
+  if (!loop.isInner) return // it will have no step
   const { local, depth } = setting
   if (added?.local === local && !loop.steps.some((step) => step.local === local))
     loop.steps = [...loop.steps, { ...setting, by: added.by }]
@@ -395,14 +397,14 @@ function noteSet(loop: Loop, setting: Setting, added: Added | undefined): void {
     loop.others = [...loop.others, setting]
 }
 
-function stepOf({ start, end, always }: Loop): StepCheck | undefined {
+function stepOf({ isInner, turn, always }: Loop): StepCheck | undefined {
   const [step] = always ?? []
-  if (!step || end - start > MAX_STEP_BYTES) return undefined
+  if (!step || !isInner || turn * MAX_TURNS > MAX_LOCAL_WORK) return undefined
   const { local, by } = step
   // From the lowest bit of the step on, so many bits of the local have each value once in as many turns.
   const lowest = 31 - Math.clz32(by & -by)
-  if (lowest > 32 - Math.log2(MAX_TURNS[0])) return undefined
-  return { local, mask: (MAX_TURNS[0] - 1) << lowest }
+  if (lowest > 32 - Math.log2(MAX_TURNS)) return undefined
+  return { local, mask: (MAX_TURNS - 1) << lowest }
 }
 
 /** A constant, and the local to whose value it is added. */
@@ -444,15 +446,12 @@ class CallGraph {
   readonly #entries: Uint16Array
   /** Work of a call of each function, as far as it does not check. */
   readonly #work: Float64Array
-  /** The highest level of the loops that it has or reaches; -1: none. */
-  readonly #levels: Int8Array
   readonly #states: Uint8Array
   #catches = true
 
   constructor(count: number) {
     this.#entries = new Uint16Array(count)
     this.#work = new Float64Array(count)
-    this.#levels = new Int8Array(count).fill(-1)
     this.#states = new Uint8Array(count)
   }
 
@@ -464,7 +463,7 @@ class CallGraph {
     return this.#functions[place]?.loops ?? []
   }
 
-  /** Raises loops that call functions with loops, and finds the functions that count their entries: one in each cycle. */
+  /** Finds the work of loops, and the functions that count their entries: one in each cycle. */
   countedEntries(catches: boolean): Uint16Array {
     this.#catches = catches
     const path: { readonly place: number; next: number }[] = []
@@ -491,47 +490,51 @@ class CallGraph {
     this.#states[place] = CLOSED
     const code = this.#functions[place]
     if (!code) return
-    let level = code.callsAny ? MANY_LEVELS : -1
-    let work = code.work + code.loops.length * WORK.loop
+    this.#countLargest(code)
+    let { work } = code
     for (const { callee, loop, isLast } of code.calls) {
-      if (this.#entries[callee] === 0) work += this.#work[callee] ?? 0
-      if (isLast && !this.#catches) continue // no turn follows
-      const isCycle = this.#states[callee] === OPEN || callee === place
-      const called = isCycle ? MANY_LEVELS : (this.#levels[callee] ?? -1)
-      if (called >= 0) raise(loop, Math.min(called + 1, MANY_LEVELS))
-      if (loop) loop.calls = true
-      level = Math.max(level, called)
+      const called = this.#uncounted(callee)
+      if (!loop || (isLast && !this.#catches)) {
+        work += called // no turn follows
+        continue
+      }
+      loop.isInner = false
+      loop.turn += called
     }
-    for (const loop of code.loops) level = Math.max(level, loop.level)
-    this.#levels[place] = level
-    const hasLevels = code.loops.some((loop) => loop.level >= MANY_LEVELS)
-    if (work > MAX_CALLED_WORK) work = this.#countLargest(code.calls, work)
-    const isCounted = this.#entries[place] !== 0 || code.callsAny || hasLevels || work > MAX_UNCOUNTED_WORK
+    for (const loop of code.loops) {
+      if (!loop.isInner || !loop.always) continue
+      const most = loop.turn * (stepOf(loop) ? MAX_TURNS : turnsOf(loop))
+      // What counts turns goes on in its next run.
+      if (loop.around && stepOf(loop)) loop.around.turn += most
+      else work += most
+    }
+    const isCounted = this.#entries[place] !== 0 || code.callsAny || work > MAX_UNCOUNTED
     if (isCounted) this.#entries[place] = unitsOf(work)
     this.#work[place] = work
   }
 
-  /**
-   * Has the largest of the called functions count their entries.
-   *
-   * @param work - Of the caller, with these calls.
-   * @returns its work without those that count.
-   */
-  #countLargest(calls: FunctionCode['calls'], work: number): number {
-    const workOf = (callee: number) => this.#work[callee] ?? 0
-    const uncounted = calls.map(({ callee }) => callee).filter((callee) => this.#entries[callee] === 0)
-    let left = work
-    for (const callee of uncounted.sort((a, b) => workOf(b) - workOf(a))) {
-      if (left <= MAX_CALLED_WORK && this.#entries[callee] === 0) break
-      this.#entries[callee] = unitsOf(workOf(callee))
-      left -= workOf(callee)
+  /** The work of a function that does not count its entries. */
+  #uncounted(callee: number): number {
+    return this.#entries[callee] === 0 ? (this.#work[callee] ?? 0) : 0
+  }
+
+  /** If a function has too much work with those that it calls, the largest of these count their entries. */
+  #countLargest({ calls, work }: FunctionCode): void {
+    let left = calls.reduce((sum, { callee }) => sum + this.#uncounted(callee), work)
+    if (left <= MAX_WORK) return
+    for (const { callee } of calls.toSorted(
+      (a, b) => this.#uncounted(b.callee) - this.#uncounted(a.callee),
+    )) {
+      const called = this.#uncounted(callee)
+      if (left <= MAX_WORK || called === 0) continue
+      this.#entries[callee] = unitsOf(called)
+      left -= called
     }
-    return left
   }
 }
 
 function unitsOf(work: number): number {
-  return Math.min(Math.ceil(work / ENTRY_BYTES), MAX_UNITS)
+  return Math.min(Math.ceil(work / UNIT), MAX_UNITS)
 }
 
 /** States of a function during the search. */

@@ -1,6 +1,12 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
 import { ByteReader, leb } from './bytes.ts'
-import { type Checkpoints, findCheckpoints, type LoopCheck, MAX_UNITS } from './checkpoints.ts'
+import {
+  type Checkpoints,
+  findCheckpoints,
+  type LoopCheck,
+  MAX_UNITS,
+  type TurnCheck,
+} from './checkpoints.ts'
 import {
   type Body,
   hasMarks,
@@ -286,7 +292,7 @@ class CheckInserter implements Rewriter {
     const isConditional = instruction.code === CODE.branchIf
     const loop = isConditional ? label + 1 : label
     const check =
-      CALLS_OUTSIDE && end !== undefined
+      CALLS_OUTSIDE && end !== undefined && !('units' in when)
         ? [...this.#isTime(when, temporaries), CODE.branchIf | RARELY, ...leb(loop + 1)]
         : this.#checkHere(when, temporaries)
     const again = [...check, CODE.branch, ...leb(loop)]
@@ -329,8 +335,8 @@ class CheckInserter implements Rewriter {
     return this.#inner && label > this.#inner.depth ? label + BLOCKS : label
   }
 
-  #checkHere(when: LoopCheck['when'], temporaries: Temporaries): readonly number[] {
-    if (when === 1) return this.#added.check
+  #checkHere(when: TurnCheck, temporaries: Temporaries): readonly number[] {
+    if ('units' in when) return this.#added.count(when.units, temporaries)
     return [
       ...this.#isTime(when, temporaries),
       ...[CODE.if | RARELY, NO_RESULT, ...this.#added.check, CODE.end],
@@ -338,11 +344,12 @@ class CheckInserter implements Rewriter {
   }
 
   /** V8 has one instruction that tests whether a number has no bit of a mask. */
-  #isTime(when: LoopCheck['when'], temporaries: Temporaries): readonly number[] {
+  #isTime(when: Exclude<TurnCheck, { units: number }>, temporaries: Temporaries): readonly number[] {
     const isNone = (mask: number) => [...constant(mask), CODE.and, CODE.equalZero]
-    if (typeof when === 'object') return [CODE.localGet, ...leb(when.local), ...isNone(when.mask)]
-    const turns = leb(temporaries.local(I32, TURNS_LOCAL + when))
-    return [CODE.localGet, ...turns, ...constant(1), CODE.add, CODE.localTee, ...turns, ...isNone(when - 1)]
+    if ('mask' in when) return [CODE.localGet, ...leb(when.local), ...isNone(when.mask)]
+    const turns = leb(temporaries.local(I32, TURNS_LOCAL + when.turns))
+    const next = [CODE.localGet, ...turns, ...constant(1), CODE.add, CODE.localTee, ...turns]
+    return [...next, ...isNone(when.turns - 1)]
   }
 }
 

@@ -182,6 +182,27 @@ test.for([
   expect(() => open(interruptible(bytes).bytes).call('run')).toThrow(WebAssembly.RuntimeError)
 })
 
+/** Nested loops that count in locals, in a function that is called: each call begins anew. */
+const nested = (code: string) => `(global $n (mut f64) (f64.const 3)) (func $h (local $i i32) (local $j i32)
+  (loop $a (local.set $i (i32.const 1))
+    (loop $b ${code} (br_if $b (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 511))))
+    (br_if $a (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (i32.const 126)))))`
+const ROOTS = `(global.set $n (f64.add (global.get $n) ${'(f64.sqrt '.repeat(200)}(global.get $n)${')'.repeat(200)}))`
+
+test.each([
+  ['a loop', `(func (export "run") (loop $l ${'(call $h)'.repeat(100)} (br $l)))`],
+  ['itself', '(func $r (export "run") (call $h) (return_call $r))'],
+  [
+    'a table',
+    '(table funcref (elem $h)) (func (export "run") (loop $l (call_indirect (i32.const 0)) (br $l)))',
+  ],
+])('a function that works for long is checked in time, called by %s', (_what, text) => {
+  const { call } = open(interruptible(guestBytes(`(module ${nested(ROOTS)} ${text})`)).bytes, 20)
+  const begun = performance.now()
+  expect(() => call('run')).toThrow(WebAssembly.RuntimeError)
+  expect(performance.now() - begun).toBeLessThan(20_000) // minutes if calls did not add up
+})
+
 /** A function that takes 4,000 turns, each loop of which ends before it checks. */
 const TURNS = `(func $f (local $i i32) ${`(local.set $i (i32.const 0))
   (loop $l (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 1000))))`.repeat(
@@ -201,12 +222,12 @@ const LONG = {
     (func (export "run") ${'(call $f)'.repeat(500)})`,
   'a row of fills of a table': `(table 10 funcref) (func $f (param i32)
     ${'(table.fill (i32.const 0) (ref.null func) (local.get 0))'.repeat(50)})
-    (func (export "run") ${'(call $f (i32.const 7))'.repeat(200)})`,
+    (func (export "run") ${'(call $f (i32.const 7))'.repeat(1_000)})`,
   'loops with much code in one another': `(func (export "run") (local $i i32) (local $j i32)
     (loop $o (local.set $j (i32.const 0))
       (loop $l ${'(drop (i32.mul (local.get $i) (i32.const 3)))'.repeat(500)}
         (local.set $j (i32.add (local.get $j) (i32.const 1))) (br_if $l (i32.lt_u (local.get $j) (i32.const 60))))
-      (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $o (i32.lt_u (local.get $i) (i32.const 60)))))`,
+      (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $o (i32.lt_u (local.get $i) (i32.const 2000)))))`,
 }
 
 test.each(Object.entries(LONG))('%s is checked', (_what, text) => {
