@@ -118,11 +118,12 @@ class SingleInstanceEngine implements InlineEngine {
       this.#failed(owned, error, caller)
       throw error
     }
-    if (!sliced) this.#noteTime(since)
     if (!(output instanceof Promise)) {
+      this.#noteTime(since)
       this.#ended(owned, caller)
       return output
     }
+    if (!sliced) this.#noteTime(since)
     return output.then(
       (bytes) => {
         if (sliced) this.#isSliced = sliced.hasPaused

@@ -127,6 +127,9 @@ describe('the calls of a slow guest', () => {
     const plugin = await loadPlugin(
       guestBytes(`(module (func (export "quick") (result i32) (i32.const 0)) (func (export "work") (result i32) (local $i i32)
         (loop $next (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5_000_000))))
+        (i32.const 0))
+        (func (export "long") (result i32) (local $i i32)
+        (loop $next (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 100_000_000))))
         (i32.const 0)))`),
       { interrupts: 'off' },
     )
@@ -211,6 +214,13 @@ describe('the calls of a slow guest', () => {
       expect(later[5]).rejects.toMatchObject({ statusCode: 503 }),
       refused,
     ])
+  })
+
+  test('stay slow after one that took longer than a slice', async () => {
+    const engine = await openSlow({ maxQueue: 5 })
+    await call(engine, 'long', '')
+    const ends = await Promise.allSettled(Array.from({ length: 200 }, () => call(engine, 'work', '')))
+    expect(ends.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(150)
   })
 
   test('are refused when their inputs are too large together, whatever their number', async () => {
