@@ -46,7 +46,8 @@ test.each([
 })
 
 test('a guest that sleeps is woken at the limit', async () => {
-  const sleeping = extismGuest(`(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  const sleeping =
+    extismGuest(`(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
     (memory (export "memory") 1)
     (func (export "sleep")
       (i32.store offset=16 (i32.const 0) (i32.const 1))
