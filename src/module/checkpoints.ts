@@ -40,7 +40,7 @@ export type TurnCheck =
   | StepCheck
 
 /** Checks when the local has none of these bits, as it has once in 512 turns: each turn adds the same number to it. */
-export interface StepCheck {
+interface StepCheck {
   readonly local: number
   readonly mask: number
 }
