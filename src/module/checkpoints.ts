@@ -20,7 +20,7 @@ import { readValueType } from './types.ts'
  * Where a guest has to count its work, so that it never runs for long without a check whether it is interrupted: in loops, and
  * at the entry of functions that may reach themselves, call through tables, or may work for long between two checks.
  *
- * Work is an estimate of time, in ns, and a high one: each load misses all caches.
+ * Work is an estimate of time, in ns, and a high one: each load misses a cache, and each loop takes as many turns as it may.
  */
 
 export interface LoopCheck {
