@@ -112,7 +112,7 @@ export class ListChanges {
   readonly #pending = new Map<string, Change>()
   #soon: NodeJS.Timeout | undefined
   #isClosed = false
-  /** Tasks that streams are being told of, and whether they have changed meanwhile. */
+  /** Tasks whose state is being sent to streams. True: the state has changed since, and is sent again. */
   readonly #telling = new Map<string, boolean>()
 
   /** @param relay - Other processes, which have other clients. Default: there are none. */
@@ -201,7 +201,7 @@ export class ListChanges {
     this.#telling.delete(id)
   }
 
-  /** Streams of a task that is not known any more get nothing of it. Those that wait for nothing else end. */
+  /** Sends the state of a task to its streams. If the task is no longer known, streams that wait for nothing else end. */
   async #notifyOfTask(id: string, streams: Iterable<Stream>): Promise<void> {
     for (const stream of [...streams].filter(({ tasks }) => tasks.has(id))) {
       const { request, answer } = stream

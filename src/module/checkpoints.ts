@@ -494,18 +494,18 @@ class CallGraph {
     let { work } = code
     for (const { callee, loop, isLast } of code.calls) {
       const called = this.#uncounted(callee)
-      if (!loop || (isLast && !this.#catches)) {
-        work += called // no turn follows
-        continue
-      }
-      loop.isInner = false
-      loop.turn += called
+      const goesOn = !isLast || this.#catches
+      if (loop && goesOn) loop.isInner = false
+      const repeated = goesOn ? repeatedBy(loop) : undefined
+      if (repeated) repeated.turn += called
+      else work += called
     }
     for (const loop of code.loops) {
       if (!loop.isInner || !loop.always) continue
       const most = loop.turn * (stepOf(loop) ? MAX_TURNS : turnsOf(loop))
       // What counts turns goes on in its next run.
-      if (loop.around && stepOf(loop)) loop.around.turn += most
+      const repeated = stepOf(loop) && repeatedBy(loop.around)
+      if (repeated) repeated.turn += most
       else work += most
     }
     const isCounted = this.#entries[place] !== 0 || code.callsAny || work > MAX_UNCOUNTED
@@ -531,6 +531,13 @@ class CallGraph {
       left -= called
     }
   }
+}
+
+/** The innermost loop with several turns. */
+function repeatedBy(loop: Loop | undefined): Loop | undefined {
+  let found = loop
+  while (found && !found.always) found = found.around
+  return found
 }
 
 function unitsOf(work: number): number {

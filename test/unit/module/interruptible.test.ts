@@ -196,11 +196,27 @@ test.each([
     'a table',
     '(table funcref (elem $h)) (func (export "run") (loop $l (call_indirect (i32.const 0)) (br $l)))',
   ],
+  ['a loop of one turn in a loop', '(func (export "run") (loop $l (loop $once (call $h)) (br $l)))'],
 ])('a function that works for long is checked in time, called by %s', (_what, text) => {
   const { call } = open(interruptible(guestBytes(`(module ${nested(ROOTS)} ${text})`)).bytes, 20)
   const begun = performance.now()
   expect(() => call('run')).toThrow(WebAssembly.RuntimeError)
   expect(performance.now() - begun).toBeLessThan(20_000) // minutes if calls did not add up
+})
+
+test('an inner loop is work of the loop that repeats it, not of one around it that has one turn', () => {
+  const inner = `(local.set $i (i32.const 1))
+    (loop $b ${ROOTS.replaceAll('f64.sqrt', 'f64.neg')}
+      (br_if $b (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 511))))`
+  const countOf = (code: string) => {
+    const text = `(module (global $n (mut f64) (f64.const 3)) (func (export "run") (local $i i32) (local $j i32)
+      (loop $a ${code} (br_if $a (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (i32.const 500))))))`
+    const { call, count } = open(interruptible(guestBytes(text)).bytes, 0x7fff_ffff)
+    call('run')
+    return count()
+  }
+  expect(countOf(inner)).toBeGreaterThan(4)
+  expect(countOf(`(loop $once ${inner})`)).toBe(countOf(inner))
 })
 
 /** A function that takes 4,000 turns, each loop of which ends before it checks. */
