@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ClientGoneError, EngineClosedError, InstancesFullError } from '../errors/errors.ts'
 import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
@@ -17,7 +18,7 @@ export interface LazyOptions extends QueueLimits {
   open(): Promise<Engine>
   /** The number of instances that it opens. */
   readonly instances: number
-  /** Whether it may be closed after calls: not if that loses the memory of its instances. */
+  /** Whether it may be closed when it is idle, and not only to make room for others: not if that loses the memory of its instances. */
   readonly maySleep: boolean
   /** The lazy engines that are open. */
   readonly awake: AwakeEngines
@@ -26,6 +27,9 @@ export interface LazyOptions extends QueueLimits {
 /** How long calls fail with the same error after a failed opening, in ms. It doubles with each failure in a row. */
 const RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
+
+/** How often an engine that waits for room looks for another one that may be closed. */
+const ROOM_LOOK_MS = 10
 
 class LazyEngine implements Engine, Sleeper {
   readonly name: Engine['name']
@@ -84,10 +88,16 @@ class LazyEngine implements Engine, Sleeper {
     return !this.#options.maySleep
   }
 
-  get maySleep(): boolean {
-    if (!this.#engine || this.keepsMemory) return false
+  get isIdle(): boolean {
+    if (!this.#engine) return false
     const { waiting, running } = this.#engine.stats
     return waiting + running + this.#waiting.length === 0
+  }
+
+  waitsForRoom(maxInstances: number): boolean {
+    this.#waiting.dropGone()
+    this.#waiting.dropLate(performance.now(), () => new InstancesFullError(maxInstances))
+    return this.#waiting.length > 0
   }
 
   sleep(): void {
@@ -114,7 +124,7 @@ class LazyEngine implements Engine, Sleeper {
 
   /** @throws {@link InstancesFullError}, and the error of the opening. */
   async #open(): Promise<Engine> {
-    this.#options.awake.enter(this)
+    await this.#options.awake.enter(this)
     try {
       const engine = await this.#options.open()
       try {
@@ -150,10 +160,12 @@ interface Sleeper {
   readonly instances: number
   /** The number of its last use; higher is later. */
   readonly lastUse: number
-  /** Whether it is never closed, because that would lose something. */
+  /** Whether closing it loses the memory of earlier calls. */
   readonly keepsMemory: boolean
-  /** Whether it is open, no call runs, and closing it loses nothing. */
-  readonly maySleep: boolean
+  /** Whether it is open, and no call runs. */
+  readonly isIdle: boolean
+  /** Refuses the calls that have waited for too long. @returns whether others wait. */
+  waitsForRoom(maxInstances: number): boolean
   /** Closes it. */
   sleep(): void
 }
@@ -161,10 +173,13 @@ interface Sleeper {
 /** How many times within `idleMs` unused engines are looked for. */
 const LOOKS = 4
 
-/** The lazy engines of an app that are open. Those without calls for some time are closed, and the least recently used ones when there are too many. */
+/** The lazy engines of an app that are open. Those without calls for some time are closed if that loses nothing, and the least recently used ones when there are too many. */
 export class AwakeEngines {
   readonly #limits: AwakeLimits
+  readonly #maxInstances: number
   readonly #engines = new Set<Sleeper>()
+  /** Ends when the engines that wait have room. */
+  #entering = Promise.resolve()
   #instances = 0
   #uses = 0
   /** The numbers of the last uses at the last looks, the oldest first. */
@@ -173,6 +188,7 @@ export class AwakeEngines {
 
   constructor(limits: AwakeLimits) {
     this.#limits = limits
+    this.#maxInstances = limits.maxInstances ?? Number.POSITIVE_INFINITY
   }
 
   /** Numbers a call: a counter costs less than a clock. */
@@ -181,16 +197,21 @@ export class AwakeEngines {
   }
 
   /**
-   * Makes room for an engine that opens.
+   * Makes room for an engine that opens: waits, in the order of the calls, while all others are in use.
    *
-   * @throws {@link InstancesFullError} if no other may be closed.
+   * @throws {@link InstancesFullError} if no call waits for it any more.
    */
-  enter(engine: Sleeper): void {
-    const { maxInstances = Number.POSITIVE_INFINITY } = this.#limits
-    while (this.#instances > 0 && this.#instances + engine.instances > maxInstances) {
-      const oldest = this.#longestUnused()
-      if (!oldest) throw new InstancesFullError(maxInstances, this.#reasonFor(engine, maxInstances))
-      oldest.sleep()
+  async enter(engine: Sleeper): Promise<void> {
+    const before = this.#entering
+    const entered = before.then(() => this.#waitForRoom(engine))
+    this.#entering = entered.catch(() => undefined)
+    await entered
+  }
+
+  async #waitForRoom(engine: Sleeper): Promise<void> {
+    while (!this.#makeRoom(engine)) {
+      if (!engine.waitsForRoom(this.#maxInstances)) throw new InstancesFullError(this.#maxInstances)
+      await sleep(ROOM_LOOK_MS)
     }
     this.#engines.add(engine)
     this.#instances += engine.instances
@@ -206,19 +227,20 @@ export class AwakeEngines {
     this.#looks = []
   }
 
-  /** Why no engine can be closed for another. */
-  #reasonFor({ instances }: Sleeper, maxInstances: number): string {
-    let kept = 0
-    for (const engine of this.#engines) if (engine.keepsMemory) kept += engine.instances
-    return kept + instances > maxInstances
-      ? 'those that are open keep the memory of earlier calls and are never closed; set sleep or isolation fresh for their routes, or raise maxInstances'
-      : 'all are in use; try again later'
+  /** @returns whether there is room. */
+  #makeRoom({ instances }: Sleeper): boolean {
+    while (this.#instances > 0 && this.#instances + instances > this.#maxInstances) {
+      const oldest = this.#longestUnused()
+      if (!oldest) return false
+      oldest.sleep()
+    }
+    return true
   }
 
   #longestUnused(): Sleeper | undefined {
     let oldest: Sleeper | undefined
     for (const engine of this.#engines)
-      if (engine.lastUse < (oldest?.lastUse ?? Number.POSITIVE_INFINITY) && engine.maySleep) oldest = engine
+      if (engine.lastUse < (oldest?.lastUse ?? Number.POSITIVE_INFINITY) && engine.isIdle) oldest = engine
     return oldest
   }
 
@@ -232,7 +254,8 @@ export class AwakeEngines {
     this.#looks.push(this.#uses)
     if (this.#looks.length <= LOOKS) return
     const before = this.#looks.shift() ?? 0
-    for (const engine of this.#engines) if (engine.lastUse <= before && engine.maySleep) engine.sleep()
+    for (const engine of this.#engines)
+      if (engine.lastUse <= before && !engine.keepsMemory && engine.isIdle) engine.sleep()
   }
 }
 

@@ -74,9 +74,8 @@ export class WaitingCalls {
   }
 
   /** Rejects calls that have waited too long. */
-  dropLate(now: number): void {
-    while (this.first && now - this.first.madeAt > this.#maxWaitMs)
-      this.shift()?.reject(new QueueSlowError(this.#maxWaitMs))
+  dropLate(now: number, newError = (): Error => new QueueSlowError(this.#maxWaitMs)): void {
+    while (this.first && now - this.first.madeAt > this.#maxWaitMs) this.shift()?.reject(newError())
   }
 
   /** Rejects the calls whose clients have disconnected. */

@@ -124,11 +124,10 @@ export const QueueSlowError = failure({
 export const InstancesFullError = failure({
   code: 'WASM_SERVE_INSTANCES_FULL',
   status: 503,
-  message: 'The plug-in cannot be loaded, because %d instances (maxInstances) are the limit: %s',
+  message: 'All %d instances that may be open (maxInstances) are in use: try again later',
   cause:
-    'The first call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and none may be closed: all are in use, or they keep the memory of earlier calls.',
-  remedy:
-    'If the detail says that all are in use, retry later. Else retrying never helps: let unused instances be closed (`--sleep`, or `--isolation fresh`), or raise `--max-instances`. A warning at the start names such plug-ins.',
+    'The call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and calls ran in all others for `maxWaitMs`.',
+  remedy: 'Retry later, or raise `--max-instances`.',
 })
 
 export const DeadlineError = failure({

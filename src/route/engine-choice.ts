@@ -121,7 +121,7 @@ function exclusiveOptions(
   reason: string | undefined,
   waitsFor: readonly string[],
 ): Conflict[] {
-  const { engine, workers, deadline, functions, runtime, process } = route
+  const { engine, workers, deadline, functions, runtime, process, load } = route
   const needsLimit = 'must be 1 or more: only a plug-in that streams can do without a limit'
   const problems: Conflict[] = STREAM_LIMITS.filter(
     (name) => !waitsFor.includes(EXCHANGES) && route[name] === 0,
@@ -133,6 +133,11 @@ function exclusiveOptions(
   const isProcess = reasonForProcess({ engine }, plugin) !== undefined
   if (process !== undefined && !isProcess)
     problems.push({ option: 'process', message: 'only engine subprocess has processes' })
+  if (engine === 'subprocess' && load === 'lazy')
+    problems.push({
+      option: 'load',
+      message: 'must be auto or eager: processes load their plug-in at the start',
+    })
   if (!reason) return problems
   if (isProcess && engine !== undefined && engine !== 'subprocess')
     problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need engine subprocess` })

@@ -297,6 +297,7 @@ function openLazyEngine(route: ChosenRoute, watching: Watching, log: FastifyBase
     maySleep: !keepsMemory(route),
     maxQueue: options.maxQueue,
     maxQueueBytes: options.maxQueueBytes,
+    maxWaitMs: options.maxWaitMs,
     awake,
   })
 }

@@ -179,7 +179,7 @@ export async function openRoutes(
     const ready = found.map(({ route }, index) => forRoute(route, async () => opened[index]?.instances.ready))
     await unlessAborted(Promise.all(ready), signal)
     logUnusedMessages(opened, log)
-    logNeverClosed(opened, options.maxInstances, log)
+    logMemoryLoss(opened, options.maxInstances, log)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes, kept, close }
   } catch (error) {
@@ -213,8 +213,8 @@ function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger)
 /** Most names in a line of the log. */
 const MAX_NAMES = 10
 
-/** Lazy plug-ins that keep their memory stay open. If there is no room for all of them, those that are called last are never loaded. */
-function logNeverClosed(
+/** If there is no room for all lazy plug-ins, those that were not called for longest lose their memory. */
+function logMemoryLoss(
   opened: readonly OpenRoute[],
   maxInstances: number | undefined,
   log: FastifyBaseLogger,
@@ -224,7 +224,7 @@ function logNeverClosed(
   if (maxInstances === undefined || instances <= maxInstances) return
   const plugins = [...new Set(kept.map(({ plugin }) => plugin.name))].slice(0, MAX_NAMES)
   const message =
-    'lazy plug-ins keep the memory of earlier calls and are never closed, so that some will get WASM_SERVE_INSTANCES_FULL: set sleep or isolation fresh, or raise maxInstances'
+    'more plug-ins are loaded on their first call than instances may be open: those that were not called for longest are closed, and lose the memory of earlier calls; raise maxInstances, or set load eager for those that need it'
   log.warn({ plugins, routes: kept.length, instances, maxInstances }, message)
 }
 

@@ -88,27 +88,41 @@ test('a file that has changed since the start is not run, and the answer does no
   expect(JSON.stringify(answer)).not.toContain(dirname(plugin))
 })
 
-test('with a limit on instances every plug-in is served, and state is lost only where `sleep` permits it', async () => {
+test('with a limit on instances every plug-in is served, and those without `load: lazy` keep their memory', async () => {
   const count = { plugin: guest('count'), function: 'count' }
   const routes = ['/a', '/b', '/c'].map((url) => ({ ...count, url, sleep: true }))
-  const post = await serveLazy([...routes, { ...count, url: '/kept' }], { maxInstances: 2 })
+  const post = await serveLazy([...routes, { ...count, url: '/kept', load: 'eager' }], { maxInstances: 1 })
   expect(await post('/kept', '')).toBe('1')
   for (const url of ['/a', '/b', '/c', '/a', '/b', '/c']) expect(await post(url, '')).toBe('1')
   expect(await post('/c', '')).toBe('2')
   expect(await post('/kept', '')).toBe('2')
 })
 
-test('a new plug-in gets 503 where no instance may be closed', async () => {
+test('where there are too many, the instance that was not used for longest loses its memory', async () => {
   const count = { plugin: guest('count'), function: 'count' }
-  const routes = ['/a', '/b'].map((url) => ({ ...count, url }))
-  const post = await serveLazy(routes, { maxInstances: 1 })
-  expect(await post('/a', '')).toBe('1')
-  expect(await post('/b', '')).toMatchObject({
-    status: 503,
-    code: 'WASM_SERVE_INSTANCES_FULL',
-    detail: expect.stringContaining('set sleep'),
-  })
-  expect(await post('/a', '')).toBe('2')
+  const routes = ['/a', '/b', '/c'].map((url) => ({ ...count, url }))
+  const post = await serveLazy(routes, { maxInstances: 2 })
+  expect([await post('/a', ''), await post('/b', ''), await post('/a', '')]).toEqual(['1', '1', '2'])
+  expect([await post('/c', ''), await post('/a', ''), await post('/b', '')]).toEqual(['1', '3', '1'])
+})
+
+test('calls wait while all instances are in use, and more plug-ins than instances are all answered', async () => {
+  const urls = Array.from({ length: 12 }, (_, index) => `/${index}`)
+  const post = await serveLazy(
+    urls.map((url) => ({ plugin: guest('upper'), url })),
+    { maxInstances: 5 },
+  )
+  const calls = urls.flatMap((url) =>
+    Array.from({ length: 4 }, (_, call) => [url, `x${url}-${call}`] as const),
+  )
+  const answers = await Promise.all(calls.map(([url, text]) => post(url, text)))
+  expect(answers).toEqual(calls.map(([, text]) => text.toUpperCase()))
+})
+
+test('processes load their plug-ins at the start', async () => {
+  await expect(serveLazy([{ plugin: guest('upper'), engine: 'subprocess' }])).rejects.toThrow(
+    'load: must be auto or eager',
+  )
 })
 
 test.each([

@@ -129,7 +129,8 @@ export const routeSchema = only({
     withDefault(
       Type.Boolean({
         default: false,
-        description: 'Close instances that have memory of earlier calls, too, when they are idle. (lazy)',
+        description:
+          'Close idle instances also if that loses memory of earlier calls. Default: only to make room for others. (lazy)',
       }),
     ),
   ),

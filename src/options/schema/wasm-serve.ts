@@ -48,7 +48,7 @@ export const wasmServeSchema = only({
       minimum: 1,
       default: 4_000,
       description:
-        'Maximum number of instances of lazy plug-ins. The one unused longest is closed if `sleep` allows it, else 503.',
+        'Maximum number of instances of lazy plug-ins. To open one more, the one that was not used for longest is closed.',
     }),
   ),
   store: option(

@@ -3,6 +3,7 @@ import type { Engine } from '../../../src/engine/engine.ts'
 import { AwakeEngines, type AwakeLimits, type LazyOptions, openLazy } from '../../../src/engine/lazy.ts'
 import { type EngineStats, NO_STATS } from '../../../src/observe/engine-stats.ts'
 import { callText } from '../../support/engine.ts'
+import { keepLog } from '../../support/instance.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
@@ -84,28 +85,58 @@ test('where there are too many, the one that was not used for longest is closed'
   expect([first, second, third].map(({ stats }) => stats.instances)).toEqual([1, 0, 1])
 })
 
-test('where none may be closed, a new one is refused, and tried again by the next call', async () => {
+test('the one that was not used for longest is closed even if that loses its memory', async () => {
   const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
   const { lazy: stateful } = lazyEngine({ awake, maySleep: false })
   const { lazy: late } = lazyEngine({ awake })
   await callText(stateful, 'run', '')
-  await expect(callText(late, 'run', '')).rejects.toMatchObject({ code: 'WASM_SERVE_INSTANCES_FULL' })
-  await stateful.close()
+  expect(await callText(late, 'run', 'a')).toBe('a')
+  expect(stateful.stats.instances).toBe(0)
+})
+
+test('while all are in use, calls wait for the first that is not, in their order', async () => {
+  const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
+  const stats = { running: 1 }
+  const { lazy: busy } = lazyEngine({ awake, open: async () => fakeEngine(stats) })
+  await callText(busy, 'run', '')
+  const order: string[] = []
+  const calls = ['a', 'b'].map(async (text) =>
+    order.push(await callText(lazyEngine({ awake }).lazy, 'run', text)),
+  )
+  await new Promise(setImmediate)
+  expect(order).toEqual([])
+  stats.running = 0
+  await Promise.all(calls)
+  expect(order).toEqual(['a', 'b'])
+})
+
+test('calls that have waited too long for one are refused, and their route can be called again', async () => {
+  const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
+  const stats = { running: 1 }
+  const { lazy: busy } = lazyEngine({ awake, open: async () => fakeEngine(stats) })
+  const { lazy: late } = lazyEngine({ awake, maxWaitMs: 1_000 })
+  await callText(busy, 'run', '')
+  const refused = expect(callText(late, 'run', '')).rejects.toMatchObject({
+    code: 'WASM_SERVE_INSTANCES_FULL',
+  })
+  await new Promise(setImmediate)
+  vi.advanceTimersByTime(1_001)
+  await refused
+  stats.running = 0
   expect(await callText(late, 'run', 'a')).toBe('a')
 })
 
-test('whoever is refused is told to try again only if that may help', async () => {
-  const refusal = async (other: Partial<LazyOptions>) => {
-    const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
-    await callText(lazyEngine({ awake, ...other }).lazy, 'run', '')
-    const refused = callText(lazyEngine({ awake }).lazy, 'run', '')
-    return refused.then(
-      () => '',
-      ({ message }: Error) => message,
-    )
-  }
-  expect(await refusal({ open: async () => fakeEngine({ running: 1 }) })).toContain('try again')
-  expect(await refusal({ maySleep: false })).not.toContain('try again')
+test('nobody waits for a client that has gone', async () => {
+  const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
+  const stats = { running: 1 }
+  const { lazy: busy } = lazyEngine({ awake, open: async () => fakeEngine(stats) })
+  const { lazy: late } = lazyEngine({ awake })
+  await callText(busy, 'run', '')
+  const caller = { log: keepLog(), isGone: false }
+  const left = late.call('run', Buffer.alloc(0), caller)
+  caller.isGone = true
+  await expect(left).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
+  await late.close()
 })
 
 test('a route with more instances than the limit still gets its own', async () => {
