@@ -10,10 +10,10 @@ import { guestBytes, moduleNumber } from '../support/guest.ts'
 /** More than are loaded eagerly. */
 const COUNT = 1_100
 
-function folderOfMany(): string {
+function folderOfMany(count = COUNT): string {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-lazy-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
-  for (let i = 0; i < COUNT; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
+  for (let i = 0; i < count; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
   return folder
 }
 
@@ -26,6 +26,23 @@ test('a folder of many plug-ins is served, each with its own answer', async () =
     ),
   )
   expect(answers).toEqual(Array.from({ length: COUNT }, (_, i) => `${i}`))
+})
+
+test('each of 20,000 plug-ins answers, although fewer may be open', { timeout: 180_000 }, async () => {
+  const count = 20_000
+  const url = await start([folderOfMany(count), '--port', '0', '--log-level', 'silent']).listening()
+  /** The last ones find their instances closed. */
+  const order = Array.from({ length: 7_000 }, (_, call) => ((call % 5_000) * 7_919) % count)
+  const wrong: string[] = []
+  const client = async () => {
+    for (let i = order.pop(); i !== undefined; i = order.pop()) {
+      const body = `${order.length}-${i}`
+      const text = await (await fetch(`${url}/p${i}`, { method: 'POST', body })).text()
+      if (text !== body) wrong.push(text)
+    }
+  }
+  await Promise.all(Array.from({ length: 64 }, client))
+  expect(wrong).toEqual([])
 })
 
 test('each file that is no plug-in keeps many from being served, and is named', async () => {
