@@ -1,9 +1,9 @@
 import { ByteReader, concat, leb } from './bytes.ts'
 import { type BodyFigures, BodyReader } from './function-body.ts'
-import { CODE, constant, NO_RESULT, readCode, skipAlignment, skipImmediates } from './instructions.ts'
+import { CODE, constant, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
 import { countImported, type FunctionBodies, type ModuleView, SECTION } from './module-view.ts'
-import { F32, F64, I32, I64, readValueType, V128 } from './types.ts'
+import { I32, readValueType } from './types.ts'
 
 /** A module with parsed code. */
 type ReadView = ModuleView & { readonly bodies: FunctionBodies }
@@ -59,7 +59,7 @@ export interface Body {
 }
 
 /** The figures of a function that was rewritten. */
-type ChangedBody = Pick<BodyFigures, 'work' | 'optimisingCost'> & { readonly locals: number }
+type ChangedBody = Pick<BodyFigures, 'work' | 'callValues' | 'optimisingCost'> & { readonly locals: number }
 
 /** The code of a module that was rewritten. */
 export interface RewrittenCode {
@@ -97,6 +97,7 @@ export function rewriteCode(
     const isOld = place < count && !isWanted(place)
     const body = place < count ? (isOld ? undefined : rewriter.rewrite(place)) : added[place - count]
     if (!body && !isOld) return undefined
+    if (body && place >= count) rewriter.countAdded(place, body.bytes)
     if (body && body.rare.length > 0) rare.set(place, body.rare)
     const code = body?.bytes ?? bytes.subarray(starts[place], ends[place])
     const length = leb(code.length)
@@ -201,7 +202,7 @@ class BodyRewriter {
       ...added.types.map((type) => Uint8Array.of(1, type)),
     ])
     const body = concat([head, ...parts, bytes.subarray(copied, end)])
-    this.#count(place, body, added.types.length)
+    this.#count(place, body, bodies.locals[place] ?? 0, added.types.length)
     return { bytes: body, rare: rare.map((offset) => head.length + offset) }
   }
 
@@ -232,33 +233,42 @@ class BodyRewriter {
     return undefined
   }
 
-  /** Replaces the compilation cost of the old body by that of the new one. */
-  #count(place: number, body: Uint8Array, added: number): void {
+  /** Counts the compilation cost of a function that the module did not have. */
+  countAdded(place: number, body: Uint8Array): void {
+    const { name, functions, types } = this.#view
+    const reader = new ByteReader(body, 0, body.length, name)
+    let locals = types.params(functions[this.#imported + place] ?? -1)
+    for (let groups = reader.u32(); groups > 0; groups--) locals += skipLocals(reader)
+    this.#count(place, body, 0, locals)
+  }
+
+  /** Replaces the compilation cost of the old body by that of the new one. @param old - Number of the locals that it had. */
+  #count(place: number, body: Uint8Array, old: number, added: number): void {
     const { name, bodies, functions, types } = this.#view
     const index = this.#imported + place
     const where = `function ${index}`
-    const locals = (bodies.locals[place] ?? 0) + added
+    const locals = old + added
     this.#counter.found('functionBytes', body.length, where)
     this.#counter.found('locals', locals, where)
     this.#counter.count('allLocals', added, where)
     const reader = new ByteReader(body, 0, body.length, name)
     for (let groups = reader.u32(); groups > 0; groups--) skipLocals(reader)
     this.#bodyReader.read(reader, locals, types.results(functions[index] ?? -1))
-    // Values passed to and from calls are unchanged.
     const { callValues, work, optimisingCost } = this.#bodyReader
-    this.changed.set(place, { locals, work, optimisingCost })
+    this.changed.set(place, { locals, work, callValues, optimisingCost })
     this.#bodyReader.count(this.#counter, where, {
       work: bodies.work[place] ?? 0,
       optimisingCost: bodies.optimisingCost[place] ?? 0,
-      callValues,
+      callValues: bodies.callValues[place] ?? 0,
     })
   }
 }
 
-/** Skips a group of locals. */
-function skipLocals(reader: ByteReader): void {
-  reader.u32()
+/** Skips a group of locals. @returns their number. */
+function skipLocals(reader: ByteReader): number {
+  const count = reader.u32()
   readValueType(reader)
+  return count
 }
 
 class CurrentInstruction implements Instruction {
@@ -363,73 +373,5 @@ function growCode(globals: PageGlobals, maximum: number): readonly number[] {
     ...[drop, end, drop],
     // the old number of pages
     ...[...getPages, ...wanted, globalSet, ...pages, end],
-  ]
-}
-
-/**
- * Makes a module record its lowest written address, so that lower addresses need not be wiped. Worthwhile if a large
- * stack is below the data: few calls use more than its end.
- *
- * @param lowest - A global with an address: writes from there on are not recorded.
- */
-export function trackLowest(lowest: number): Rewrite {
-  let left = MAX_WRITE_INSTRUCTIONS
-  return (instruction, temporaries) => {
-    const types = valuesOf(instruction.code)
-    if (!types) return undefined
-    if (left-- === 0) return null
-    return tracked(instruction, types, lowest, temporaries)
-  }
-}
-
-/** The rewritten module may be about 4 MiB larger. */
-const MAX_WRITE_INSTRUCTIONS = 150_000
-
-/** Sizes of the stores, in the order of their codes. */
-const STORES: readonly number[] = [I32, I64, F32, F64, I32, I32, I64, I64, I64]
-
-/** Types that a write takes from the stack above its address; undefined if the instruction is not a write. */
-function valuesOf(code: number): readonly number[] | undefined {
-  if (code <= CODE.lastStore) {
-    const store = STORES[code - CODE.firstStore]
-    return store === undefined ? undefined : [store]
-  }
-  if (isFill(code)) return [I32, I32]
-  const isLaneStore = code >= CODE.firstLaneStore && code <= CODE.lastLaneStore
-  return isLaneStore || code === CODE.vectorStore ? [V128] : undefined
-}
-
-/** Instructions that copy into or fill a memory, with the position of the length. */
-function isFill(code: number): boolean {
-  return code === CODE.memoryInit || code === CODE.memoryCopy || code === CODE.memoryFill
-}
-
-/** The offset added to the address. The memory index may be explicit even for the only memory. */
-function offsetOf(instruction: Instruction): number {
-  if (isFill(instruction.code)) return 0
-  const reader = instruction.immediates()
-  skipAlignment(reader)
-  return reader.u32()
-}
-
-function tracked(
-  instruction: Instruction,
-  types: readonly number[],
-  lowest: number,
-  temporaries: Temporaries,
-): readonly number[] {
-  const offset = offsetOf(instruction)
-  const address = leb(temporaries.local(I32))
-  const values = types.map((type, place) => leb(temporaries.local(type, place + 1)))
-  // Beyond 32 bits it wraps, and the write itself traps.
-  const target = offset === 0 ? [] : [...constant(offset), CODE.add]
-  return [
-    ...values.toReversed().flatMap((value) => [CODE.localSet, ...value]),
-    ...[CODE.localTee, ...address, ...target, CODE.globalGet, ...leb(lowest), CODE.lessUnsigned],
-    ...[CODE.if, NO_RESULT],
-    ...[CODE.localGet, ...address, ...target, CODE.globalSet, ...leb(lowest), CODE.end],
-    ...[CODE.localGet, ...address],
-    ...values.flatMap((value) => [CODE.localGet, ...value]),
-    ...instruction.bytes,
   ]
 }

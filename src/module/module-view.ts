@@ -98,6 +98,8 @@ export interface FunctionBodies {
   /** See `BodyFigures`. */
   readonly work: Readonly<Float64Array>
   /** See `BodyFigures`. */
+  readonly callValues: Readonly<Float64Array>
+  /** See `BodyFigures`. */
   readonly optimisingCost: Readonly<Float64Array>
   /** Marks of its instructions: bits of `MARK`. */
   readonly marks: Readonly<Uint8Array>

@@ -24,7 +24,25 @@ export const RESET_EXPORT = {
   /** The lowest written address; addresses from `untrackedFrom` on are not tracked. */
   lowest: `${ADDED_PREFIX}lowest`,
   global: (index: number) => `${ADDED_PREFIX}global ${index}`,
+  /** Marks the blocks from an address on, for a length. */
+  markWritten: `${ADDED_PREFIX}mark written`,
+  /** The number of the first marked block from one on; that of the end if there is none. */
+  findWritten: `${ADDED_PREFIX}find written`,
+  /** Clears marks from a block on, up to the first block without one, whose number it returns; or that of the end. */
+  clearWritten: `${ADDED_PREFIX}clear written`,
 } as const
+
+/** Binary logarithm of the size of a block that a resettable module marks when it writes there. */
+export const WRITTEN_BLOCK_BITS = 12
+
+/** The longest write of an instruction without a length, in bytes: it may reach into the next block, which is not marked. */
+export const MAX_STORE_BYTES = 16
+
+/**
+ * Maximum size of a memory that is kept, in bytes. A new memory takes more time even if the guest touches little of it, but a kept
+ * one occupies space while no call runs.
+ */
+export const MAX_KEPT_BYTES = 33_554_432
 
 /** The namespace of the additional imports of a merged module: the guest's memories, named `0`, `1`, ..., and the kernel's. */
 export const MERGED_MEMORIES = `${ADDED_PREFIX}memory`

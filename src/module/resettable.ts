@@ -1,15 +1,25 @@
 import { PluginTooComplexError } from '../errors/errors.ts'
-import { leb } from './bytes.ts'
-import { countPages, hasMarks, type Rewriter, rewriteCode, trackLowest } from './code-rewriter.ts'
+import { PAGE_BYTES } from '../platform/guest-limits.ts'
+import { concat, leb } from './bytes.ts'
+import { countPages, hasMarks, type Rewriter, rewriteCode } from './code-rewriter.ts'
 import { makeFewExports } from './few-exports.ts'
-import { CODE, constant, MARK } from './instructions.ts'
+import { MARK } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
 import type { CappedModule } from './memory-cap.ts'
 import type { Merge } from './merge.ts'
 import { countImported, type ItemKind, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
 import { appendItems, renderExport, withContents } from './module-writer.ts'
-import { ADDED_PREFIX, RESET_EXPORT } from './names.ts'
-import { I32, type ValueType } from './types.ts'
+import { ADDED_PREFIX, MAX_KEPT_BYTES, RESET_EXPORT } from './names.ts'
+import type { ValueType } from './types.ts'
+import {
+  type AddedGlobal,
+  BlockMarks,
+  changingNumber,
+  hasArrays,
+  LowestWrite,
+  type Records,
+  type WriteRecorder,
+} from './writes.ts'
 
 /** A module that exports all its mutable state, so that a host can restore it. */
 export interface Resettable {
@@ -18,31 +28,37 @@ export interface Resettable {
   readonly fewExports: Uint8Array | undefined
   /** Number of its mutable globals, exported under the names in {@link RESET_EXPORT}. */
   readonly globals: number
-  /** Writes from this address on are not tracked; 0: no writes are tracked. */
+  /** What it records of its writes. */
+  readonly records: Records
+  /** Lower writes are recorded, if it records the lowest one. */
   readonly untrackedFrom: number
 }
 
 /**
  * Makes a module whose instances can be restored to their initial state: its memory and globals are exported, it counts
- * the pages of its memory (see {@link countPages}), and one with a large stack below its data records its lowest write.
+ * the pages of its memory (see {@link countPages}), and it records its writes (see `writes.ts`).
  *
  * @param module - A module with parsed code.
- * @param tracks - Whether writes may be tracked, if that is worthwhile.
+ * @param wanted - What it records, if that is possible and worthwhile. Default: as much as V8 allows.
  * @param merge - How the kernel is merged into it; undefined if it is linked.
  * @returns undefined if it has several memories or an imported one, if it can change state that cannot be restored
  * (tables, dropped data, references, vectors in globals), if it exports reserved names, or if the rewritten module
  * would exceed its limits. V8 may nevertheless reject the result.
  */
-export function makeResettable(module: CappedModule, tracks = true, merge?: Merge): Resettable | undefined {
+export function makeResettable(
+  module: CappedModule,
+  wanted: Records = hasArrays ? 'blocks' : 'lowest',
+  merge?: Merge,
+): Resettable | undefined {
   try {
-    return makeForm(module, tracks, merge)
+    return makeForm(module, wanted, merge)
   } catch (error) {
     if (error instanceof PluginTooComplexError) return undefined
     throw error
   }
 }
 
-function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefined): Resettable | undefined {
+function makeForm(module: CappedModule, wanted: Records, merge: Merge | undefined): Resettable | undefined {
   const { view } = module
   const { contents } = merge ?? module
   const { bodies } = view
@@ -50,49 +66,93 @@ function makeForm(module: CappedModule, tracks: boolean, merge: Merge | undefine
   if (!bodies || !memory || !isResettable(view)) return undefined
   const marks = bodies.marks.reduce((all, each) => all | each, 0)
   if (marks & (MARK.lasting | MARK.collected)) return undefined
-  const untrackedFrom = tracks && Number.isFinite(view.lowestData) ? view.lowestData : 0
-  const isTracked = untrackedFrom >= LEAST_TRACKED
-  if (isTracked && marks & MARK.writesAtomically) return undefined
-
   const firstGlobal = countImported(view, 'global')
   const pages = firstGlobal + view.globals.length
-  const [more, lowest] = [pages + 1, pages + 2]
+  const [more, third] = [pages + 1, pages + 2]
   const mutable = view.globals.flatMap(({ isMutable }, place) => (isMutable ? [firstGlobal + place] : []))
   const changing = [...mutable, pages]
   if (changing.length > MAX_GLOBALS) return undefined
+  const hasCode = view.sections.some(({ id }) => id === SECTION.code)
+  const mayRecord = hasCode && !(marks & MARK.writesAtomically)
+  const recorder = mayRecord ? openRecorder(wanted, view, memory, third) : undefined
   const counter = new FigureCounter(view.limits, view.name, view.figures)
-  const added = [memory.initial, 0, ...(isTracked ? [untrackedFrom] : [])].map(mutableNumber)
+  const { global, types = [], functions = [] } = recorder ?? {}
+  const globals = [...[memory.initial, 0].map(changingNumber), ...(global ? [global] : [])]
   const exported = [
     ...(memory.exists ? [countedExport(RESET_EXPORT.memory, 'memory', 0, counter)] : []),
     ...changing.map((index, place) => countedExport(RESET_EXPORT.global(place), 'global', index, counter)),
-    ...(isTracked ? [countedExport(RESET_EXPORT.lowest, 'global', lowest, counter)] : []),
+    ...(recorder?.exported.map(({ name, kind, index }) => countedExport(name, kind, index, counter)) ?? []),
   ]
-  counter.count('globals', added.length, 'the module')
-  for (const { length } of added) {
-    counter.found('expressionBytes', length - GLOBAL_TYPE_BYTES, CONSTANT)
-    counter.count('allExpressionBytes', length - GLOBAL_TYPE_BYTES, 'the module')
-  }
+  const extended = recorder?.view ?? view
+  countItems(counter, view, extended, globals)
 
   const form = new Map(contents)
-  form.set(SECTION.global, appendItems(view, SECTION.global, added))
-  form.set(SECTION.export, appendItems(view, SECTION.export, exported))
-  if (view.sections.some(({ id }) => id === SECTION.code)) {
+  const append = (id: number, items: readonly Uint8Array[]) =>
+    items.length > 0 && form.set(id, appendItems(view, id, items, form))
+  append(SECTION.type, types)
+  append(SECTION.function, functions.map(leb))
+  append(
+    SECTION.global,
+    globals.map(({ type, value }) => concat([type, value])),
+  )
+  append(SECTION.export, exported)
+  if (hasCode) {
     const rewriters: Rewriter[] = [{ rewrite: countPages({ pages, more }, memory.maximum) }]
-    if (isTracked) rewriters.push({ rewrite: trackLowest(lowest) })
+    if (recorder) rewriters.push({ rewrite: recorder.rewrite() })
     if (merge) rewriters.push(merge.rewriter)
-    const wanted = MARK.sizesMemory | (isTracked ? MARK.writes : 0) | (merge ? MARK.callsImport : 0)
-    const code = rewriteCode({ ...view, bodies }, hasMarks(bodies, wanted), rewriters, counter)
+    const changed = MARK.sizesMemory | (recorder ? MARK.writes : 0) | (merge ? MARK.callsImport : 0)
+    const isChanged = hasMarks(bodies, changed)
+    const code = rewriteCode({ ...extended, bodies }, isChanged, rewriters, counter, recorder?.bodies)
     if (!code) return undefined
     for (const [id, content] of code.contents) form.set(id, content)
   }
   const bytes = withContents(view, form)
   counter.found('moduleBytes', bytes.length, 'the module')
-  const fewExports = makeFewExports({ view, contents: form }, exported)
-  return { bytes, fewExports, globals: changing.length, untrackedFrom: isTracked ? untrackedFrom : 0 }
+  const fewExports = makeFewExports({ view: extended, contents: form }, exported)
+  const { records = 'nothing', untrackedFrom = 0 } = recorder ?? {}
+  return { bytes, fewExports, globals: changing.length, records, untrackedFrom }
 }
 
-/** Minimum number of bytes below the data. Wiping fewer costs less than 10 us. */
-const LEAST_TRACKED = 262_144
+/** Counts the items that a module gets. @param extended - Its view with them. */
+function countItems(
+  counter: FigureCounter,
+  { types, functions }: ModuleView,
+  extended: ModuleView,
+  globals: readonly AddedGlobal[],
+): void {
+  counter.count('globals', globals.length, 'the module')
+  for (const { value } of globals) {
+    counter.found('expressionBytes', value.length, 'a constant expression')
+    counter.count('allExpressionBytes', value.length, 'the module')
+  }
+  counter.count('functions', extended.functions.length - functions.length, 'the module')
+  counter.count('types', extended.types.count - types.count, 'the module')
+  for (let type = types.count; type < extended.types.count; type++) {
+    const values = extended.types.params(type) + extended.types.results(type)
+    counter.found('signatureValues', values, `type ${type}`)
+    counter.count('typeValues', values, 'the module')
+  }
+}
+
+/**
+ * @param global - The index of the global that it adds.
+ * @returns undefined if recording is not worthwhile.
+ */
+function openRecorder(
+  wanted: Records,
+  view: ModuleView,
+  { initial, maximum }: OnlyMemory,
+  global: number,
+): WriteRecorder | undefined {
+  const { lowestData } = view
+  if (wanted === 'blocks' && initial * PAGE_BYTES >= LEAST_RECORDED)
+    return new BlockMarks(view, global, Math.min(maximum * PAGE_BYTES, MAX_KEPT_BYTES))
+  const isWorthwhile = Number.isFinite(lowestData) && lowestData >= LEAST_RECORDED
+  return wanted === 'lowest' && isWorthwhile ? new LowestWrite(view, global, lowestData) : undefined
+}
+
+/** Minimum size of a memory that is not wiped as a whole, or of the part below its data. Wiping less takes a few microseconds. */
+const LEAST_RECORDED = 262_144
 
 /** Restoring this many costs about as much as a new instance. */
 const MAX_GLOBALS = 200
@@ -126,15 +186,6 @@ function isNumeric({ name }: ValueType): boolean {
 }
 
 const NUMERIC: ReadonlySet<string> = new Set(['i32', 'i64', 'f32', 'f64', 'v128'])
-
-const MUTABLE = 1
-const GLOBAL_TYPE_BYTES = 2
-const CONSTANT = 'a constant expression'
-
-/** A global with an initial value. */
-function mutableNumber(value: number): Uint8Array {
-  return Uint8Array.of(I32, MUTABLE, ...constant(value), CODE.end)
-}
 
 function countedExport(name: string, kind: ItemKind, index: number, counter: FigureCounter): Uint8Array {
   const { length } = Buffer.from(name)

@@ -34,20 +34,23 @@ function relocate(
     reader.skip(size)
     ends[place] = reader.at
   }
-  const locals = new Uint32Array(count).fill(1) // those of functions that were added
-  const [work, optimisingCost, marks] = [
+  const locals = new Uint32Array(count)
+  const [work, callValues, optimisingCost, marks] = [
+    new Float64Array(count),
     new Float64Array(count),
     new Float64Array(count),
     new Uint8Array(count),
   ]
   locals.set(bodies.locals)
   work.set(bodies.work)
+  callValues.set(bodies.callValues)
   optimisingCost.set(bodies.optimisingCost)
   marks.set(bodies.marks)
   for (const [place, body] of changed) {
     locals[place] = body.locals
     work[place] = body.work
+    callValues[place] = body.callValues
     optimisingCost[place] = body.optimisingCost
   }
-  return { count, starts, ends, locals, rare, work, optimisingCost, marks }
+  return { count, starts, ends, locals, rare, work, callValues, optimisingCost, marks }
 }

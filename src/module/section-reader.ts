@@ -329,6 +329,7 @@ export class SectionReader {
       bodies.ends[place] = body.end
       bodies.locals[place] = this.#body(body, imported + place, bodyReader)
       bodies.work[place] = bodyReader.work
+      bodies.callValues[place] = bodyReader.callValues
       bodies.optimisingCost[place] = bodyReader.optimisingCost
       bodies.marks[place] = bodyReader.marks
     }
@@ -366,6 +367,7 @@ function noBodies(count: number) {
     locals: new Uint32Array(count),
     rare: new Map<number, readonly number[]>(),
     work: new Float64Array(count),
+    callValues: new Float64Array(count),
     optimisingCost: new Float64Array(count),
     marks: new Uint8Array(count),
   } satisfies FunctionBodies

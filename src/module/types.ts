@@ -97,8 +97,8 @@ export class TypeTable {
     this.#fields.push(fields)
   }
 
-  /** @returns a copy with further function types. */
-  with(more: readonly FunctionType[]): TypeTable {
+  /** @returns a copy with further types; undefined is a type without fields that is no function type. */
+  with(more: readonly (FunctionType | undefined)[]): TypeTable {
     const all = new TypeTable()
     this.functions.forEach((type, index) => {
       all.add(type, this.fields(index))

@@ -280,8 +280,8 @@ async function compileResettable(
   capped: CappedModule,
   merge?: Merge,
 ): Promise<{ readonly compiled: ResettableModule; readonly form: ResettableForm } | undefined> {
-  for (const tracks of [true, false]) {
-    const made = makeResettable(capped, tracks, merge)
+  for (const records of [undefined, 'nothing'] as const) {
+    const made = makeResettable(capped, records, merge)
     if (!made) continue
     const { bytes: whole, fewExports: bytes = whole, ...rest } = made
     const module = await compileVariant(bytes)

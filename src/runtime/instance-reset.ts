@@ -1,4 +1,4 @@
-import { RESET_EXPORT } from '../module/names.ts'
+import { MAX_KEPT_BYTES, MAX_STORE_BYTES, RESET_EXPORT, WRITTEN_BLOCK_BITS } from '../module/names.ts'
 import type { ResettableModule } from '../plugin/load-module.ts'
 
 /**
@@ -61,11 +61,10 @@ class StateReset implements InstanceReset {
   needsStart = true
   readonly #watch: HostWatch
   readonly #origins: InitialStates
-  readonly #untrackedFrom: number
   /** undefined if the module has none. */
   readonly #memory: WebAssembly.Memory | undefined
   readonly #globals: readonly WebAssembly.Global[]
-  readonly #lowest: WebAssembly.Global | undefined
+  readonly #writes: Writes
   #bytes: Uint8Array
   #origin: InitialState
   #worth: MemoryReusePolicy
@@ -78,17 +77,16 @@ class StateReset implements InstanceReset {
   ) {
     this.#watch = watch
     this.#origins = origins
-    this.#untrackedFrom = module.untrackedFrom
     this.#memory = exportedMemory(exports)
     const names = Array.from({ length: module.globals }, (_, index) => RESET_EXPORT.global(index))
     this.#globals = names.map((name) => exports[name]).filter(isGlobal)
-    const lowest = exports[RESET_EXPORT.lowest]
-    this.#lowest = isGlobal(lowest) ? lowest : undefined
+    this.#writes =
+      module.records === 'blocks' ? new MarkedBlocks(exports, watch) : new LowestWrite(module, exports, watch)
     this.#bytes = new Uint8Array(this.#memory?.buffer ?? new ArrayBuffer(0))
     origins.linked ??= this.#look()
     this.#origin = origins.linked
     this.#worth = new MemoryReusePolicy(this.#bytes.length)
-    this.#forgetWrites()
+    this.#forget()
   }
 
   started(): void {
@@ -98,22 +96,18 @@ class StateReset implements InstanceReset {
     this.#origins.started ??= this.#look()
     this.#origin = this.#origins.started
     this.#worth = new MemoryReusePolicy(this.#bytes.length)
-    this.#forgetWrites()
+    this.#forget()
   }
 
   renew(): boolean {
     this.#lookAgain()
     if (this.#origin.hasNaN || !this.#worth.isKept(this.#bytes.length)) return false
-    const from = this.#firstWritten()
-    this.#bytes.fill(0, from)
-    for (const { at, bytes } of this.#origin.bytes) {
-      if (at + bytes.length > from) this.#bytes.set(bytes, at)
-    }
+    this.#writes.undo(this.#bytes, this.#origin.bytes)
     for (let index = 0; index < this.#globals.length; index++) {
       const global = this.#globals[index]
       if (global) global.value = this.#origin.globals[index]
     }
-    this.#forgetWrites()
+    this.#watch.wasCalled = false
     return true
   }
 
@@ -127,16 +121,100 @@ class StateReset implements InstanceReset {
     return { globals, hasNaN: globals.some(Number.isNaN), bytes: copyOfWritten(this.#bytes) }
   }
 
-  #firstWritten(): number {
-    if (!this.#lowest || this.#watch.hasWritten) return 0
-    return Math.min(this.#lowest.value >>> 0, this.#untrackedFrom)
+  #forget(): void {
+    this.#watch.wasCalled = false
+    this.#writes.forget(this.#bytes.length)
+  }
+}
+
+/** Knows which part of a memory was written. */
+interface Writes {
+  /** Restores that part, and forgets it. @param segments - The initial bytes that are not zero, in ascending order. */
+  undo(bytes: Uint8Array, segments: readonly MemorySegment[]): void
+  /** @param size - That of the memory. */
+  forget(size: number): void
+}
+
+type BlockSearch = (from: number, end: number) => number
+
+/** The module marks the blocks that it writes, and so does the host. */
+class MarkedBlocks implements Writes {
+  readonly #find: BlockSearch
+  readonly #clear: BlockSearch
+
+  constructor(exports: WebAssembly.Exports, watch: HostWatch) {
+    this.#find = exports[RESET_EXPORT.findWritten] as BlockSearch
+    this.#clear = exports[RESET_EXPORT.clearWritten] as BlockSearch
+    watch.wrote = exports[RESET_EXPORT.markWritten] as HostWatch['wrote']
   }
 
-  #forgetWrites(): void {
-    this.#watch.wasCalled = false
+  undo(bytes: Uint8Array, segments: readonly MemorySegment[]): void {
+    const end = bytes.length >> WRITTEN_BLOCK_BITS
+    let place = 0
+    for (let first = this.#find(0, end); first < end; ) {
+      const next = this.#clear(first, end)
+      const from = first << WRITTEN_BLOCK_BITS
+      const to = Math.min((next << WRITTEN_BLOCK_BITS) + MAX_STORE_BYTES, bytes.length)
+      while (isBefore(segments[place], from)) place++
+      restore(bytes, from, to, segments, place)
+      first = this.#find(next, end)
+    }
+  }
+
+  forget(size: number): void {
+    const end = size >> WRITTEN_BLOCK_BITS
+    for (let at = this.#find(0, end); at < end; at = this.#find(at, end)) at = this.#clear(at, end)
+  }
+}
+
+/** The module records the lowest address that it writes, if it has a large stack below its data. */
+class LowestWrite implements Writes {
+  readonly #watch: HostWatch
+  readonly #untrackedFrom: number
+  readonly #lowest: WebAssembly.Global | undefined
+
+  constructor({ untrackedFrom }: ResettableModule, exports: WebAssembly.Exports, watch: HostWatch) {
+    const lowest = exports[RESET_EXPORT.lowest]
+    this.#watch = watch
+    this.#untrackedFrom = untrackedFrom
+    this.#lowest = isGlobal(lowest) ? lowest : undefined
+  }
+
+  undo(bytes: Uint8Array, segments: readonly MemorySegment[]): void {
+    const isKnown = this.#lowest && !this.#watch.hasWritten
+    const from = isKnown ? Math.min(this.#lowest.value >>> 0, this.#untrackedFrom) : 0
+    restore(bytes, from, bytes.length, segments, 0)
+    this.forget()
+  }
+
+  forget(): void {
     this.#watch.hasWritten = false
     if (this.#lowest) this.#lowest.value = this.#untrackedFrom
   }
+}
+
+/** Restores a part of a memory. @param place - That of the first segment that may reach into it. */
+function restore(
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+  segments: readonly MemorySegment[],
+  place: number,
+): void {
+  let at = from
+  for (let index = place; at < to; index++) {
+    const segment = segments[index]
+    const start = Math.min(segment ? Math.max(segment.at, at) : to, to)
+    if (start > at) bytes.fill(0, at, start)
+    if (!segment || start === to) return
+    const end = Math.min(segment.at + segment.bytes.length, to)
+    if (end > start) bytes.set(segment.bytes.subarray(start - segment.at, end - segment.at), start)
+    at = Math.max(start, end)
+  }
+}
+
+function isBefore(segment: MemorySegment | undefined, at: number): boolean {
+  return segment !== undefined && segment.at + segment.bytes.length <= at
 }
 
 function exportedMemory(exports: WebAssembly.Exports): WebAssembly.Memory | undefined {
@@ -174,6 +252,8 @@ export class HostWatch {
   wasCalled = false
   /** Whether one that writes into the guest's memory was called since the last reset. */
   hasWritten = false
+  /** Tells a module that marks its writes that the host wrote into its memory, too. */
+  wrote: ((address: number, length: number) => void) | undefined
 
   watched(run: ImportedHostFunction, writes: boolean): ImportedHostFunction {
     return (...args) => {
@@ -183,12 +263,6 @@ export class HostWatch {
     }
   }
 }
-
-/**
- * Maximum size of a memory that is kept. A new memory takes more time even if the guest touches little of it, but a kept
- * one occupies space while no call runs.
- */
-const MAX_KEPT_BYTES = 33_554_432
 
 /** Wiping this many bytes takes about as long as creating a memory of that size, including garbage collection. */
 const MAX_EXCESS_BYTES = 1_073_741_824

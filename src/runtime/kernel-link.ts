@@ -160,7 +160,11 @@ class Linker {
 
   #openWasi({ hasWasi }: PlannedModule): Wasi | undefined {
     const { log, wasi: options, streams } = this.#host
-    return hasWasi ? openWasi({ ...options, writeLine: lineWriter(log), streams }) : undefined
+    if (!hasWasi) return undefined
+    const watch = this.#watch
+    const marks = this.#resettable?.records === 'blocks'
+    const onAccess = marks ? (address: number, length: number) => watch.wrote?.(address, length) : undefined
+    return openWasi({ ...options, writeLine: lineWriter(log), streams, onAccess })
   }
 
   /** Only the imported functions: on Node 20, spreading all of them takes as long as linking a small guest. */

@@ -21,11 +21,11 @@ test('a module with writes in too many places can be renewed, but does not say w
   const writes = '(i32.store (i32.const 0) (i32.const 0))'.repeat(200_000)
   const bytes = guestBytes(`(module (memory 10) (data (i32.const 524288) "d") (func ${writes}))`)
   const module = capped(bytes, 60_000)
-  expect(makeResettable(module, true)).toBeUndefined()
-  expect(makeResettable(module, false)?.untrackedFrom).toBe(0)
+  expect(makeResettable(module)).toBeUndefined()
+  expect(makeResettable(module, 'nothing')?.records).toBe('nothing')
   const { resettable } = await loadPlugin(bytes, {
     isolation: 'fresh',
     moduleLimits: { optimisingCost: 10_000_000_000, allOptimisingCost: 10_000_000_000 },
   })
-  expect(resettable?.untrackedFrom).toBe(0)
+  expect(resettable?.records).toBe('nothing')
 })

@@ -1,14 +1,18 @@
 //! QuickJS and one script, as a plug-in: `hello.js` is what it does, this joins it to Extism.
 
 use extism_pdk::{plugin_fn, Error, FnResult};
-use rquickjs::{CatchResultExt, Context, Function, Runtime};
-use std::cell::OnceCell;
+use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Runtime};
+use std::cell::{Cell, OnceCell};
+use std::ffi::{c_int, c_void};
 
 const SCRIPT: &str = include_str!("../hello.js");
 
 thread_local! {
     /// Lives as long as the instance: the script runs once, its functions are called many times.
     static SCRIPTED: OnceCell<Context> = const { OnceCell::new() };
+    /// The state of `Math.random`; 0 until the first number.
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static IS_STARTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls the script's function of this name.
@@ -28,8 +32,69 @@ fn call(name: &str, input: &str) -> Result<String, Error> {
 
 fn run_script() -> Result<Context, rquickjs::Error> {
     let context = Context::full(&Runtime::new()?)?;
-    context.with(|ctx| ctx.eval::<(), _>(SCRIPT))?;
+    context.with(|ctx| {
+        seed_each_instance(&ctx)?;
+        ctx.eval::<(), _>(SCRIPT)
+    })?;
     Ok(context)
+}
+
+/// QuickJS seeds `Math.random` when it starts. A host that keeps the memory of a started instance would give equal numbers to
+/// all that it makes of it: so the first number is drawn by whoever asks for it.
+fn seed_each_instance(ctx: &Ctx) -> Result<(), rquickjs::Error> {
+    let math: Object = ctx.globals().get("Math")?;
+    math.set("random", Function::new(ctx.clone(), random)?)
+}
+
+/// Xorshift64*, as in QuickJS.
+fn random() -> f64 {
+    let mut state = RANDOM.get();
+    while state == 0 {
+        let mut seed = [0; 8];
+        assert_eq!(unsafe { random_get(seed.as_mut_ptr(), seed.len()) }, 0);
+        state = u64::from_le_bytes(seed);
+    }
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    RANDOM.set(state);
+    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[link(wasm_import_module = "wasi_snapshot_preview1")]
+extern "C" {
+    fn random_get(bytes: *mut u8, length: usize) -> u16;
+    fn clock_time_get(clock: u32, precision: u64, nanoseconds: *mut u64) -> u16;
+}
+
+/// A time of C: a clock has nanoseconds, the time of day microseconds.
+#[repr(C)]
+pub struct Time {
+    seconds: i64,
+    fraction: i32,
+}
+
+/// These two are of the C library, but that QuickJS starts without the host: it only wants a seed then. So all instances start alike.
+#[no_mangle]
+pub extern "C" fn clock_gettime(clock: &u32, time: &mut Time) -> c_int {
+    tell(*clock, time, 1)
+}
+
+#[no_mangle]
+pub extern "C" fn gettimeofday(time: &mut Time, _zone: *mut c_void) -> c_int {
+    tell(0, time, 1_000)
+}
+
+fn tell(clock: u32, time: &mut Time, unit: u64) -> c_int {
+    let mut nanoseconds = 0;
+    if IS_STARTED.get() && unsafe { clock_time_get(clock, unit, &mut nanoseconds) } != 0 {
+        return -1;
+    }
+    *time = Time {
+        seconds: (nanoseconds / 1_000_000_000) as i64,
+        fraction: (nanoseconds % 1_000_000_000 / unit) as i32,
+    };
+    0
 }
 
 extern "C" {
@@ -37,8 +102,12 @@ extern "C" {
 }
 
 /// A module without it is taken for a command: the linker has each export begin with the constructors of C, and end with
-/// its destructors.
+/// its destructors. The script runs here, so that a host that keeps the memory of a started instance need not run it again.
 #[no_mangle]
 pub extern "C" fn _initialize() {
     unsafe { __wasm_call_ctors() }
+    SCRIPTED.with(|context| {
+        context.get_or_init(|| run_script().expect("the script runs"));
+    });
+    IS_STARTED.set(true);
 }

@@ -9,14 +9,22 @@ const MAX_SPANS = 1_024
 
 const NO_BYTES = Buffer.alloc(0)
 
+/** Called before a range of the guest's memory is read or written. */
+export type OnAccess = (address: number, length: number) => void
+
 /**
  * Bounds-checked access to the guest's memory. Every pointer and length is an untrusted 32-bit number: anything outside is
  * `EFAULT`. Before {@link attach} everything is outside.
  */
 export class GuestMemory {
+  readonly #onAccess: OnAccess | undefined
   #memory: WebAssembly.Memory | undefined
   #bytes: Buffer = NO_BYTES
   #view = new DataView(NO_BYTES.buffer, 0, 0)
+
+  constructor(onAccess?: OnAccess | undefined) {
+    this.#onAccess = onAccess
+  }
 
   attach(memory: WebAssembly.Memory): void {
     this.#memory = memory
@@ -44,6 +52,7 @@ export class GuestMemory {
       this.#refresh() // growth detaches the old view; that of a shared memory stays short
       if (start + size > this.#bytes.length) throw new WasiError('EFAULT')
     }
+    this.#onAccess?.(start, size)
     return start
   }
 

@@ -6,7 +6,7 @@ import { Directory } from './directory.ts'
 import { errno, wasiFunction } from './errno.ts'
 import { openFdFunctions, openFolderFunctions } from './file-functions.ts'
 import { Folder } from './folder.ts'
-import { GuestMemory } from './guest-memory.ts'
+import { GuestMemory, type OnAccess } from './guest-memory.ts'
 import { openClocks, openPoll } from './poll.ts'
 import { EmptyInput, LineBuffer, LineOutput } from './streams.ts'
 
@@ -27,6 +27,7 @@ export interface WasiOptions {
   readonly streams?: StandardStreams | undefined
   /** Whether a guest that sleeps has to end. Default: whether the run of the thread was interrupted. */
   readonly isInterrupted?: (() => boolean) | undefined
+  readonly onAccess?: OnAccess | undefined
   /** Receives standard output and error of the guest, in lines of at most 64 KiB. */
   writeLine(stream: 'stdout' | 'stderr', line: string): void
 }
@@ -70,7 +71,7 @@ export interface Wasi {
  * @throws a file system error, if an allowed path is not a readable folder.
  */
 export function openWasi(options: WasiOptions, fdFolder = FD_FOLDER): Wasi {
-  const memory = new GuestMemory()
+  const memory = new GuestMemory(options.onAccess)
   const table = new DescriptorTable()
   const stdout = new LineBuffer((line) => options.writeLine('stdout', line))
   const stderr = new LineBuffer((line) => options.writeLine('stderr', line))

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { RESET_EXPORT } from '../../../src/module/names.ts'
 import { makeResettable, type Resettable } from '../../../src/module/resettable.ts'
+import { hasArrays, type Records } from '../../../src/module/writes.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import {
   HostWatch,
@@ -17,9 +18,12 @@ import { runs } from '../../support/runs.ts'
 const CAP = 60_000
 
 /** The form of a module whose instances can be made as new; undefined if there is none. */
-function resettable(bytes: Uint8Array, tracks = true): Resettable | undefined {
-  return makeResettable(capped(bytes, CAP), tracks)
+function resettable(bytes: Uint8Array, records?: Records): Resettable | undefined {
+  return makeResettable(capped(bytes, CAP), records)
 }
+
+/** What modules can record of their writes. */
+const KINDS = hasArrays ? (['blocks', 'lowest'] as const) : (['lowest'] as const)
 
 const isValid = (bytes: Uint8Array) => WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)
 const compile = (bytes: Uint8Array) => new WebAssembly.Module(bytes as Uint8Array<ArrayBuffer>)
@@ -35,8 +39,8 @@ interface Opened {
 
 const imports = { env: { three: 3 } }
 
-function open(bytes: Uint8Array): Opened {
-  const form = resettable(bytes)
+function open(bytes: Uint8Array, records?: Records): Opened {
+  const form = resettable(bytes, records)
   if (!form) throw new Error('not resettable')
   const module = compile(form.bytes)
   const { exports } = new WebAssembly.Instance(module, imports)
@@ -315,8 +319,11 @@ const withData = (rest: string) =>
 
 test('a module with atomic writes can be renewed, but does not say what it wrote', () => {
   const atomic = moduleOf([0x41, 0, 0x41, 1, 0xfe, 0x17, 2, 0, ...SIZE])
-  expect(resettable(atomic)?.untrackedFrom).toBe(0)
-  expect(resettable(withData(''))?.untrackedFrom).toBe(DATA)
+  for (const records of KINDS) {
+    expect(resettable(atomic, records)?.records).toBe('nothing')
+    expect(resettable(withData('(func)'), records)).toMatchObject({ records })
+  }
+  expect(resettable(withData('(func)'), 'lowest')?.untrackedFrom).toBe(DATA)
 })
 
 /** Every instruction that writes, as a function of an address and a value. */
@@ -352,7 +359,7 @@ const writer = withData(
   `(func $pass (param i32) (result i32) (local.get 0)) ${storing.join('\n')} ${filling}`,
 )
 
-test('whatever writes does what it did, and nothing is written below what it says', () => {
+test.each(KINDS)('whatever writes does what it did, and nothing else is written: %s', (records) => {
   const address = fc.oneof(
     fc.nat(200),
     fc.integer({ min: DATA - 40, max: DATA + 40 }),
@@ -372,12 +379,13 @@ test('whatever writes does what it did, and nothing is written below what it say
       .tuple(fc.constantFrom('memory.fill', 'memory.copy', 'memory.init'), address, fc.nat(300), fc.nat(60))
       .map(([name, at, from, length]): [string, ...(number | bigint)[]] => [name, at, from, length]),
   )
-  const tracked = open(writer)
+  const tracked = open(writer, records)
   const plain = new WebAssembly.Instance(compile(writer)).exports as Opened['exports']
-  const plainForm = new WebAssembly.Instance(compile(resettable(writer, false)?.bytes ?? new Uint8Array()))
+  const plainForm = new WebAssembly.Instance(
+    compile(resettable(writer, 'nothing')?.bytes ?? new Uint8Array()),
+  )
   const other = plainForm.exports as Opened['exports']
-  const origin = Buffer.from(tracked.memory.buffer).subarray(0, DATA + 1_024)
-  const before = Buffer.from(origin)
+  const before = Buffer.from(Buffer.from(tracked.memory.buffer).subarray(0, DATA + 1_024))
   const reference = Buffer.from((other[RESET_EXPORT.memory] as unknown as WebAssembly.Memory).buffer)
   let trapped = 0
   let lowered = 0
@@ -396,20 +404,61 @@ test('whatever writes does what it did, and nothing is written below what it say
       }
       const bytes = Buffer.from(tracked.memory.buffer)
       expect(bytes.equals(reference)).toBe(true)
-      const lowest = (tracked.lowest?.value as number) >>> 0
-      if (lowest < DATA) lowered++
-      const untouched = Math.min(lowest, DATA)
-      expect(bytes.subarray(0, untouched).equals(before.subarray(0, untouched))).toBe(true)
-      tracked.renewal.renew()
-      expect(bytes.subarray(0, before.length).equals(before)).toBe(true)
+      if (tracked.lowest) {
+        const lowest = (tracked.lowest.value as number) >>> 0
+        if (lowest < DATA) lowered++
+        const untouched = Math.min(lowest, DATA)
+        expect(bytes.subarray(0, untouched).equals(before.subarray(0, untouched))).toBe(true)
+      }
+      expect(tracked.renewal.renew()).toBe(true)
       reference.fill(0)
       reference.set(before)
-      new Uint8Array(bytes.buffer).fill(0, before.length)
+      expect(bytes.equals(reference)).toBe(true)
     }),
     { numRuns: runs(200) },
   )
   expect(trapped).toBeGreaterThan(100)
-  expect(lowered).toBeGreaterThan(100)
+  if (records === 'lowest') expect(lowered).toBeGreaterThan(100)
+})
+
+test.runIf(hasArrays)('blocks are known by all types that a module may have before that of the marks', () => {
+  for (const count of [0, 62, 63, 64, 127, 128, 8_191, 8_192]) {
+    const types = Array.from({ length: count }, () => '(type (func))').join('')
+    const { exports, memory, renewal } = open(
+      guestBytes(
+        `(module ${types} (memory 10) (func (export "run") (param i32) (result i32) (i32.store (local.get 0) (i32.const 7)) (i32.const 0)))`,
+      ),
+    )
+    exports.run?.(70_000)
+    expect(renewal.renew()).toBe(true)
+    expect(Buffer.from(memory.buffer).every((byte) => byte === 0)).toBe(true)
+  }
+})
+
+test.runIf(hasArrays)('a large memory is restored where it was written, though it has grown', () => {
+  const { exports, memory, renewal } = open(
+    guestBytes(`(module (memory 16 600) (data (i32.const 300000) "d")
+      (func (export "fill") (param i32 i32) (result i32)
+        (memory.fill (local.get 0) (i32.const 255) (local.get 1)) (i32.const 0))
+      (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))`),
+  )
+  const isNew = () => {
+    const bytes = Buffer.from(memory.buffer)
+    const written = bytes.findIndex((byte, at) => byte !== 0 && at !== 300_000)
+    return written === -1 && bytes[300_000] === 100
+  }
+  for (const [grown, at, length] of [
+    [0, 0, 1_048_576],
+    [0, 4_095, 2],
+    [0, 299_990, 20],
+    [200, 10_000_000, 4_000_000],
+    [0, 1, 13_000_000],
+  ] as const) {
+    exports.grow?.(grown)
+    exports.fill?.(at, length)
+    expect(renewal.renew()).toBe(true)
+    expect(isNew()).toBe(true)
+  }
 })
 
 test.each([
@@ -420,5 +469,5 @@ test.each([
 ])('a module that %s (%d, %d) can be renewed: %s', (_, places, globals, isResettable) => {
   const changing = '(global (mut i32) (i32.const 1))'.repeat(globals)
   const bytes = guestBytes(`(module (memory 1) ${changing} (func ${'(drop (memory.size))'.repeat(places)}))`)
-  expect(resettable(bytes, false) !== undefined).toBe(isResettable)
+  expect(resettable(bytes, 'nothing') !== undefined).toBe(isResettable)
 })
