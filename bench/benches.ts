@@ -41,6 +41,17 @@ const engines: Bench = {
   },
 }
 
+const fresh: Bench = {
+  name: 'fresh',
+  minutes: 1,
+  async run({ runs, quick }, progress) {
+    const { measureFresh, renderFresh } = await import('./fresh.ts')
+    const rounds = runs ?? (quick ? 5 : 51)
+    const data = await measureFresh(rounds, progress)
+    return { args: ` --runs ${rounds}`, markdown: renderFresh(data), data }
+  },
+}
+
 const interrupts: Bench = {
   name: 'interrupts',
   minutes: 1,
@@ -117,6 +128,7 @@ export const BENCHES: readonly Bench[] = [
   streams,
   startup,
   calls,
+  fresh,
   interrupts,
   merge,
   profile,

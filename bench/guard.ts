@@ -6,6 +6,7 @@ import { forkServer } from '../test/support/fork-server.ts'
 import { randomOf } from '../test/support/random.ts'
 import { missingMultiMemory } from './bench.ts'
 import { measureRuntimes } from './calls.ts'
+import { measureSizes } from './fresh.ts'
 import { assembleGuestFile } from './guest.ts'
 import { CHANGES, measureChangeTurns } from './hostile/change-turns.ts'
 import { measureWorstAnswer, searchWorstAnswer } from './hostile-answers.ts'
@@ -124,6 +125,12 @@ const GUARDS: readonly Guard[] = [
         {
           checks: [{ name: 'CPU of a call: merged to linked, copy of 64 KiB', limit: 0.5 }],
           measure: measureMergedCalls,
+        },
+        {
+          checks: [
+            { name: 'CPU of a fresh call that writes little: with 8 MiB of memory to 512 KiB', limit: 4 }, // 40 if all is restored
+          ],
+          measure: async () => [median(await measureSizes(11))],
         },
       ]),
   {

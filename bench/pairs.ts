@@ -6,6 +6,9 @@ const { giveBack } = (await load(
   'platform/buffer-pool.js',
 )) as typeof import('../src/platform/buffer-pool.ts')
 
+/** What is called. */
+export type Paired = Pick<Instance, 'call' | 'close'>
+
 /** Calls of one export with one input. */
 interface PairedCalls {
   readonly exportName: string
@@ -23,12 +26,12 @@ interface PairedCalls {
  * @throws Error if the outputs differ.
  */
 export async function measurePair(
-  pair: readonly [Instance, Instance],
+  pair: readonly [Paired, Paired],
   { exportName, input, rounds, warmUpRounds, roundMicros }: PairedCalls,
 ): Promise<(readonly [number, number])[]> {
   try {
-    const [one] = pair.map((instance) => callMany(instance, exportName, input, WARM_UP_CALLS))
-    const count = Math.max(1, Math.ceil(roundMicros / (one?.micros ?? 1)))
+    const [one = 1] = pair.map((instance) => warmUp(instance, exportName, input))
+    const count = Math.max(1, Math.ceil(roundMicros / one))
     const all: (readonly [number, number])[] = []
     for (let round = -warmUpRounds; round < rounds; round++) {
       const [first, second] = pair.map((instance) => callMany(instance, exportName, input, count))
@@ -42,9 +45,24 @@ export async function measurePair(
   }
 }
 
-const WARM_UP_CALLS = 20
+/** Calls for so long, in ms, before the length of a call is known: the first ones take many times as long. */
+const WARM_UP_MS = 100
 
-function callMany(instance: Instance, exportName: string, input: Uint8Array, count: number) {
+/** @returns the microseconds of a call at the end. */
+function warmUp(instance: Paired, exportName: string, input: Uint8Array): number {
+  const end = performance.now() + WARM_UP_MS
+  let count = 1
+  let micros = 0
+  while (performance.now() < end) {
+    const start = performance.now()
+    callMany(instance, exportName, input, count)
+    micros = ((performance.now() - start) * 1_000) / count
+    count = Math.ceil(10_000 / micros)
+  }
+  return micros
+}
+
+function callMany(instance: Paired, exportName: string, input: Uint8Array, count: number) {
   let output = new Uint8Array()
   const before = process.cpuUsage()
   for (let i = 0; i < count; i++) {

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { CallsMeasurements } from './calls.ts'
 import { type EnginesMeasurements, renderEngines } from './engines.ts'
 import { type FleetMeasurements, renderFleet } from './fleet/report.ts'
+import type { FreshResults } from './fresh.ts'
 import { renderScale, type ScaleMeasurements } from './growth.ts'
 import type { GuestMeasurement } from './guest-memory/guest-memory.ts'
 import { type LongLifeMeasurements, renderLongLife } from './guest-memory/long-life.ts'
@@ -262,6 +263,8 @@ async function renderFigures(bench: string, major: number): Promise<string> {
       return (await import('./soak.ts')).renderSoak(
         readResults<{ measured: SoakMeasurement[] }>(bench, major).measured,
       )
+    case 'fresh':
+      return (await import('./fresh.ts')).renderFresh(readResults<FreshResults>(bench, major))
     case 'calls':
       return (await import('./calls.ts')).renderCalls(readResults<CallsMeasurements>(bench, major))
     case 'interrupts':

@@ -1,6 +1,6 @@
 import { ByteReader, concat, leb } from './bytes.ts'
 import { type BodyFigures, BodyReader } from './function-body.ts'
-import { CODE, constant, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
+import { ACTION, ACTION_OF, CODE, constant, NO_RESULT, readCode, skipImmediates } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
 import { countImported, type FunctionBodies, type ModuleView, SECTION } from './module-view.ts'
 import { I32, readValueType } from './types.ts'
@@ -46,8 +46,9 @@ export interface Rewriter {
    *
    * @param called - Indices of the functions that it calls directly.
    * @param place - Its index among the functions that the module defines.
+   * @param sets - How often it sets each local.
    */
-  begin?(called: ReadonlySet<number>, place: number): void
+  begin?(called: ReadonlySet<number>, place: number, sets: ReadonlyMap<number, number>): void
   readonly rewrite: Rewrite
 }
 
@@ -206,23 +207,27 @@ class BodyRewriter {
     return { bytes: body, rare: rare.map((offset) => head.length + offset) }
   }
 
-  /** Reads the instructions once in advance, if a rewriter needs to know which functions they call. */
+  /** Reads the instructions once in advance, if a rewriter needs to know which functions they call, or which locals they set. */
   #begin(reader: ByteReader, place: number, end: number): void {
     if (!this.#rewriters.some(({ begin }) => begin)) return
     const start = reader.at
     const called = new Set<number>()
+    const sets = new Map<number, number>()
     while (reader.at < end) {
       const code = readCode(reader)
       const immediates = reader.at
       skipImmediates(reader, code)
-      if (code !== CODE.call) continue
+      const isSet = ACTION_OF[code] === ACTION.set
+      if (code !== CODE.call && !isSet) continue
       const behind = reader.at
       reader.at = immediates
-      called.add(reader.u32())
+      const index = reader.u32()
+      if (isSet) sets.set(index, (sets.get(index) ?? 0) + 1)
+      else called.add(index)
       reader.at = behind
     }
     reader.at = start
-    for (const rewriter of this.#rewriters) rewriter.begin?.(called, place)
+    for (const rewriter of this.#rewriters) rewriter.begin?.(called, place, sets)
   }
 
   #replacement(added: AddedLocals): ReturnType<Rewrite> {

@@ -35,8 +35,8 @@ export const RESET_EXPORT = {
 /** Binary logarithm of the size of a block that a resettable module marks when it writes there. */
 export const WRITTEN_BLOCK_BITS = 12
 
-/** The longest write of an instruction without a length, in bytes: it may reach into the next block, which is not marked. */
-export const MAX_STORE_BYTES = 16
+/** Bytes before and behind a marked block that are restored, too: writes near one that has marked its block mark none. */
+export const RESTORED_AROUND = 256
 
 /**
  * Maximum size of a memory that is kept, in bytes. A new memory takes more time even if the guest touches little of it, but a kept

@@ -39,7 +39,7 @@ export interface Resettable {
  * the pages of its memory (see {@link countPages}), and it records its writes (see `writes.ts`).
  *
  * @param module - A module with parsed code.
- * @param wanted - What it records, if that is possible and worthwhile. Default: as much as V8 allows.
+ * @param wanted - The most that it records, as far as that is possible and worthwhile. Default: what V8 allows.
  * @param merge - How the kernel is merged into it; undefined if it is linked.
  * @returns undefined if it has several memories or an imported one, if it can change state that cannot be restored
  * (tables, dropped data, references, vectors in globals), if it exports reserved names, or if the rewritten module
@@ -97,8 +97,8 @@ function makeForm(module: CappedModule, wanted: Records, merge: Merge | undefine
   )
   append(SECTION.export, exported)
   if (hasCode) {
-    const rewriters: Rewriter[] = [{ rewrite: countPages({ pages, more }, memory.maximum) }]
-    if (recorder) rewriters.push({ rewrite: recorder.rewrite() })
+    const rewriters: Rewriter[] = recorder ? [recorder.openRewriter()] : [] // it has to see all instructions
+    rewriters.push({ rewrite: countPages({ pages, more }, memory.maximum) })
     if (merge) rewriters.push(merge.rewriter)
     const changed = MARK.sizesMemory | (recorder ? MARK.writes : 0) | (merge ? MARK.callsImport : 0)
     const isChanged = hasMarks(bodies, changed)
@@ -145,14 +145,17 @@ function openRecorder(
   global: number,
 ): WriteRecorder | undefined {
   const { lowestData } = view
-  if (wanted === 'blocks' && initial * PAGE_BYTES >= LEAST_RECORDED)
+  const stack = Number.isFinite(lowestData) && lowestData >= LEAST_STACK ? lowestData : 0
+  if (wanted === 'blocks' && initial * PAGE_BYTES - stack >= LEAST_MARKED)
     return new BlockMarks(view, global, Math.min(maximum * PAGE_BYTES, MAX_KEPT_BYTES))
-  const isWorthwhile = Number.isFinite(lowestData) && lowestData >= LEAST_RECORDED
-  return wanted === 'lowest' && isWorthwhile ? new LowestWrite(view, global, lowestData) : undefined
+  return wanted !== 'nothing' && stack > 0 ? new LowestWrite(view, global, stack) : undefined
 }
 
-/** Minimum size of a memory that is not wiped as a whole, or of the part below its data. Wiping less takes a few microseconds. */
-const LEAST_RECORDED = 262_144
+/** Minimum number of bytes below the data. Wiping fewer costs less than 10 us. */
+const LEAST_STACK = 262_144
+
+/** Minimum number of others. Marks cost a tenth of the time of a guest that writes much; restoring fewer bytes takes a microsecond. */
+const LEAST_MARKED = 65_536
 
 /** Restoring this many costs about as much as a new instance. */
 const MAX_GLOBALS = 200

@@ -1,9 +1,10 @@
 import { leb } from './bytes.ts'
-import type { Body, Instruction, Rewrite, Temporaries } from './code-rewriter.ts'
+import type { Body, Instruction, Rewrite, Rewriter, Temporaries } from './code-rewriter.ts'
 import { CODE, constant, NO_RESULT, skipAlignment } from './instructions.ts'
 import { type ItemKind, type ModuleView, SECTION } from './module-view.ts'
-import { RESET_EXPORT, WRITTEN_BLOCK_BITS } from './names.ts'
+import { RESET_EXPORT, RESTORED_AROUND, WRITTEN_BLOCK_BITS } from './names.ts'
 import { F32, F64, FUNCTION_FORM, I32, I64, numberType, V128 } from './types.ts'
+import { WrittenBases } from './written-bases.ts'
 
 /*
  * Records which part of its memory a module writes, so that only this part has to be restored.
@@ -60,7 +61,7 @@ export interface WriteRecorder {
   readonly exported: readonly { readonly name: string; readonly kind: ItemKind; readonly index: number }[]
   /** The view of the module with the added types and functions, but with the old code. */
   readonly view: ModuleView
-  rewrite(): Rewrite
+  openRewriter(): Rewriter
 }
 
 /** Marks the blocks that are written. */
@@ -123,9 +124,8 @@ export class BlockMarks implements WriteRecorder {
     }
   }
 
-  /** Replaces each write by one that marks its block. A write of several bytes may reach into the next block, which is not marked. */
-  rewrite(): Rewrite {
-    return recordWrites((address, offset, length) => {
+  openRewriter(): Rewriter {
+    return new WriteRewriter(isNear, (address, offset, length) => {
       if (length) return [...address, ...length, ...this.#markRange]
       // Beyond 32 bits it wraps, and the write itself traps.
       const target = offset === 0 ? address : [...address, ...constant(offset), CODE.add]
@@ -193,8 +193,8 @@ export class LowestWrite implements WriteRecorder {
     this.exported = [{ name: RESET_EXPORT.lowest, kind: 'global', index: lowest }]
   }
 
-  rewrite(): Rewrite {
-    return recordWrites((address, offset) => {
+  openRewriter(): Rewriter {
+    return new WriteRewriter(isAbove, (address, offset) => {
       const target = offset === 0 ? address : [...address, ...constant(offset), CODE.add]
       return [
         ...[...target, CODE.globalGet, ...this.#global, CODE.lessUnsigned],
@@ -216,18 +216,47 @@ type Recording = (
   length: readonly number[] | undefined,
 ) => readonly number[]
 
-/** Inserts code before each write. */
-function recordWrites(record: Recording): Rewrite {
-  let left = MAX_WRITE_INSTRUCTIONS
-  return (instruction, temporaries) => {
+/** Whether a write is in a block that is restored with that of another one, at the same address with another offset. */
+const isNear = (recorded: number, offset: number) =>
+  Math.abs(offset - recorded) <= RESTORED_AROUND - MAX_STORE_BYTES
+
+/** Whether a write is not lower than another one. */
+const isAbove = (recorded: number, offset: number) => offset >= recorded
+
+/** Inserts code before each write that is not known. */
+class WriteRewriter implements Rewriter {
+  readonly #record: Recording
+  readonly #bases: WrittenBases
+  #left = MAX_WRITE_INSTRUCTIONS
+
+  constructor(covers: (recorded: number, offset: number) => boolean, record: Recording) {
+    this.#record = record
+    this.#bases = new WrittenBases(covers)
+  }
+
+  begin(_called: ReadonlySet<number>, _place: number, sets: ReadonlyMap<number, number>): void {
+    this.#bases.begin(sets)
+  }
+
+  rewrite(instruction: Instruction, temporaries: Temporaries): ReturnType<Rewrite> {
+    const other = this.#rewrite(instruction, temporaries)
+    this.#bases.pass(instruction)
+    return other
+  }
+
+  #rewrite(instruction: Instruction, temporaries: Temporaries): ReturnType<Rewrite> {
     const types = valuesOf(instruction.code)
     if (!types) return undefined
-    return left-- === 0 ? null : recorded(instruction, types, record, temporaries)
+    if (!isFill(instruction.code) && this.#bases.knows(offsetOf(instruction))) return undefined
+    return this.#left-- === 0 ? null : recorded(instruction, types, this.#record, temporaries)
   }
 }
 
 /** The rewritten module may be about 4 MiB larger. */
 const MAX_WRITE_INSTRUCTIONS = 150_000
+
+/** The longest write of an instruction without a length, in bytes. */
+const MAX_STORE_BYTES = 16
 
 function recorded(
   instruction: Instruction,

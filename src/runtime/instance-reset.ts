@@ -1,4 +1,4 @@
-import { MAX_KEPT_BYTES, MAX_STORE_BYTES, RESET_EXPORT, WRITTEN_BLOCK_BITS } from '../module/names.ts'
+import { MAX_KEPT_BYTES, RESET_EXPORT, RESTORED_AROUND, WRITTEN_BLOCK_BITS } from '../module/names.ts'
 import type { ResettableModule } from '../plugin/load-module.ts'
 
 /**
@@ -153,8 +153,8 @@ class MarkedBlocks implements Writes {
     let place = 0
     for (let first = this.#find(0, end); first < end; ) {
       const next = this.#clear(first, end)
-      const from = first << WRITTEN_BLOCK_BITS
-      const to = Math.min((next << WRITTEN_BLOCK_BITS) + MAX_STORE_BYTES, bytes.length)
+      const from = Math.max((first << WRITTEN_BLOCK_BITS) - RESTORED_AROUND, 0)
+      const to = Math.min((next << WRITTEN_BLOCK_BITS) + RESTORED_AROUND, bytes.length)
       while (isBefore(segments[place], from)) place++
       restore(bytes, from, to, segments, place)
       first = this.#find(next, end)

@@ -49,7 +49,6 @@ test.each([
   ['one that marks blocks', REWRITTEN, 'blocks'],
   ['one that records nothing', guestBytes('grow'), 'lowest'],
   ['a plug-in', plugin('hello-zig/hello'), 'lowest'],
-  ['a plug-in that marks blocks', plugin('hello-zig/hello'), 'blocks'],
 ] as const)('the form of %s asks of the compiler what was counted while it was written', (_what, bytes, records) => {
   const form = (limits: ModuleLimits) =>
     makeResettable(capMemory(readModule(bytes, { limits }, 'test'), 1_000), records)

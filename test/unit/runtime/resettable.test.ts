@@ -421,6 +421,122 @@ test.each(KINDS)('whatever writes does what it did, and nothing else is written:
   if (records === 'lowest') expect(lowered).toBeGreaterThan(100)
 })
 
+/** Statements of a function with three addresses, a counter, and calls of another function that writes. */
+const statement = fc.letrec<{ one: string; many: string }>((tie) => {
+  const local = fc.constantFrom('$a', '$b', '$c')
+  const offset = fc.oneof(fc.nat(600), fc.constantFrom(0, 239, 240, 241, 4_095, 4_096))
+  const address = fc.oneof(
+    fc.nat(9 * 65_536),
+    fc.integer({ min: -20, max: 20 }).map((near) => 131_072 + near),
+  )
+  const flag = fc
+    .nat(7)
+    .map((bit) => `(i32.and (i32.shr_u (local.get $flags) (i32.const ${bit})) (i32.const 1))`)
+  const store = fc.constantFrom('i32.store', 'i64.store8', 'i64.store', 'i32.store16')
+  const value = (name: string) => (name.startsWith('i64') ? '(i64.const -1)' : '(i32.const -1)')
+  return {
+    many: fc.array(tie('one'), { maxLength: 5 }).map((all) => all.join('\n')),
+    one: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      fc
+        .tuple(store, local, offset)
+        .map(([name, to, at]) => `(${name} offset=${at} (local.get ${to}) ${value(name)})`),
+      fc
+        .tuple(store, local, offset, address)
+        .map(
+          ([name, to, at, next]) =>
+            `(${name} offset=${at} (local.tee ${to} (i32.const ${Math.abs(next)})) ${value(name)})`,
+        ),
+      fc.tuple(local, address).map(([to, at]) => `(local.set ${to} (i32.const ${Math.abs(at)}))`),
+      fc
+        .tuple(local, local, fc.nat(300))
+        .map(([to, of, more]) => `(local.set ${to} (i32.add (local.get ${of}) (i32.const ${more})))`),
+      fc
+        .tuple(local, fc.nat(300))
+        .map(([to, length]) => `(memory.fill (local.get ${to}) (i32.const 255) (i32.const ${length}))`),
+      fc
+        .tuple(flag, tie('many'))
+        .map(([when, body]) => `(block (br_if 0 ${when}) ${body} (br_if 0 ${when}) ${body})`),
+      fc
+        .tuple(flag, tie('many'), tie('many'))
+        .map(([when, yes, no]) => `(if ${when} (then ${yes}) (else ${no}))`),
+      fc.tuple(flag, tie('many')).map(
+        ([when, body]) => `(loop (local.set $turns (i32.add (local.get $turns) (i32.const 1))) ${body}
+          (br_if 0 (i32.and ${when} (i32.lt_u (local.get $turns) (i32.const 6)))))`,
+      ),
+      local.map((to) => `(drop (call $write (local.get ${to})))`),
+    ),
+  }
+})
+
+test.each(
+  KINDS,
+)('what programs write is restored, also where only one of several writes is recorded: %s', (records) => {
+  fc.assert(
+    fc.property(statement.many, fc.array(fc.nat(255), { minLength: 1, maxLength: 4 }), (body, flags) => {
+      const { exports, memory, renewal } = open(
+        guestBytes(`(module (memory 10) (data (i32.const 400000) "data")
+          (func $write (param i32) (result i32) (i32.store8 offset=5000 (local.get 0) (i32.const 1)) (i32.const 1))
+          (func (export "run") (param $flags i32) (result i32) (local $a i32) (local $b i32) (local $c i32) (local $turns i32)
+            ${body} (i32.const 0)))`),
+        records,
+      )
+      const before = Buffer.from(memory.buffer.slice(0))
+      for (const each of flags) {
+        exports.run?.(each)
+        expect(renewal.renew()).toBe(true)
+        expect(Buffer.from(memory.buffer).equals(before)).toBe(true)
+      }
+    }),
+    { numRuns: runs(300) },
+  )
+})
+
+test.each(
+  KINDS.flatMap((records) =>
+    [
+      [
+        'by a loop that begins again with another address',
+        `(i32.store (local.get $a) (i32.const 1))
+         (loop (i32.store (local.get $a) (i32.const 1))
+           (local.set $a (i32.sub (local.get $a) (i32.const 50000)))
+           (br_if 0 (i32.gt_s (local.get $a) (i32.const 100000))))`,
+      ],
+      [
+        'at an address that was put on the stack before its local was set',
+        `(local.get $a) (local.set $a (i32.const 300000)) (i32.store (local.get $a) (i32.const 1))
+         (i32.const 1) (i32.store)`,
+      ],
+      [
+        'where another way led past the first write',
+        '(block (br_if 0 (local.get $a)) (i32.store (local.get $a) (i32.const 1))) (i32.store (local.get $a) (i32.const 1))',
+      ],
+      [
+        'in the second arm',
+        '(if (i32.eqz (local.get $a)) (then (i32.store (local.get $a) (i32.const 1))) (else (i32.store (local.get $a) (i32.const 1))))',
+      ],
+      [
+        'below and above the first write',
+        `(i32.store offset=1000 (local.get $a) (i32.const 1)) (i32.store offset=500 (local.get $a) (i32.const 1))
+         (i32.store offset=9000 (local.get $a) (i32.const 1)) (i64.store offset=1240 (local.get $a) (i64.const -1))`,
+      ],
+    ].map(([what = '', body = '']) => [records, what, body] as const),
+  ),
+)('what is written is restored (%s): %s', (records, _what, body) => {
+  const { exports, memory, renewal } = open(
+    guestBytes(`(module (memory 10) (data (i32.const 400000) "data")
+      (func (export "run") (param $a i32) (result i32) ${body} (i32.const 0)))`),
+    records,
+  )
+  const before = Buffer.from(memory.buffer.slice(0))
+  for (const address of [200_000, 203_770, 204_799, 204_800]) {
+    exports.run?.(address)
+    expect(Buffer.from(memory.buffer).equals(before)).toBe(false)
+    expect(renewal.renew()).toBe(true)
+    expect(Buffer.from(memory.buffer).equals(before)).toBe(true)
+  }
+})
+
 test.runIf(hasArrays)('blocks are known by all types that a module may have before that of the marks', () => {
   for (const count of [0, 62, 63, 64, 127, 128, 8_191, 8_192]) {
     const types = Array.from({ length: count }, () => '(type (func))').join('')
@@ -429,6 +545,7 @@ test.runIf(hasArrays)('blocks are known by all types that a module may have befo
         `(module ${types} (memory 10) (func (export "run") (param i32) (result i32) (i32.store (local.get 0) (i32.const 7)) (i32.const 0)))`,
       ),
     )
+    expect(exports[RESET_EXPORT.findWritten]).toBeTypeOf('function')
     exports.run?.(70_000)
     expect(renewal.renew()).toBe(true)
     expect(Buffer.from(memory.buffer).every((byte) => byte === 0)).toBe(true)
