@@ -20,9 +20,9 @@ import { measuredBenches, updateTables } from './tables.ts'
  *                  [--runs N] [--seconds S] [--warm-up S] [--connections 1,100] [--calls N] [--seed N] [--tool autocannon|wrk|hey]
  *                  [--quick] [--json FILE] [--update] [--max-wait S]
  *
- * Prints a table; `--update` waits for a quiet machine, and puts the table into bench/README.md too, with its pictures,
+ * Prints a table; `--update` waits for a quiet machine, and puts the table into its page of bench/results too, with its pictures,
  * and all that was measured into bench/results. `--json` writes to another file. `tables` measures nothing: it rewrites
- * the tables of bench/README.md, from bench/results.
+ * the tables of all pages.
  */
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)) // ends the servers

@@ -34,7 +34,7 @@ import { renderStreams, type StreamsMeasurements } from './streams/report.ts'
 import { renderTails, type TailsMeasurements } from './tails.ts'
 
 /*
- * The blocks of bench/README.md are rendered from bench/results only, so that a new layout needs no new run. Times of a run on a
+ * The blocks of the pages are rendered from bench/results only, so that a new layout needs no new run. Times of a run on a
  * busy machine are never shown.
  */
 
@@ -42,6 +42,11 @@ import { renderTails, type TailsMeasurements } from './tails.ts'
 const RESULTS = new URL('results/', import.meta.url)
 
 const PAGE = new URL('README.md', import.meta.url)
+
+/** The page of a bench. */
+function pageOf(bench: string): URL {
+  return new URL(`${bench}.md`, RESULTS)
+}
 
 const PROJECT_README = new URL('../README.md', import.meta.url)
 
@@ -77,14 +82,14 @@ export function measuredBenches(): string[] {
 }
 
 /**
- * Puts the results of benches, and the headlines of all, into bench/README.md. The project's README gets the headlines, and a
+ * Puts the results of benches into the pages of bench/results, and the headlines of all into bench/README.md. The project's README gets the headlines, and a
  * short table of the peers, where it has their markers.
  */
 export async function updateTables(benches: readonly string[]): Promise<void> {
-  for (const bench of benches) updateReadme(PAGE, bench, await renderBlock(bench))
+  for (const bench of benches) updateReadme(pageOf(bench), bench, await renderBlock(bench))
   updateReadme(PAGE, 'headlines', renderHeadlines())
   if (hasMarkers(PROJECT_README, 'headlines')) {
-    updateReadme(PROJECT_README, 'headlines', renderHeadlines('bench/README.md'))
+    updateReadme(PROJECT_README, 'headlines', renderHeadlines('bench/'))
   }
   if (hasMarkers(PROJECT_README, 'peers')) updateReadme(PROJECT_README, 'peers', renderPeersSummary())
 }
@@ -103,32 +108,28 @@ function renderPeersSummary(): string {
 /**
  * A ratio from one run, with its interval, for the summary.
  *
- * @param page - The path of bench/README.md from where they are shown.
+ * @param folder - The path of the folder of benches from where they are shown.
  */
-export function renderHeadlines(page = ''): string {
+export function renderHeadlines(folder = ''): string {
   const headlines: readonly Headline[] = [
     {
       bench: 'peers',
       what: 'CPU per request of the Extism SDK by hand in a Fastify app, divided by that of wasm-serve',
-      anchor: 'other-servers',
       ratio: (major) => cpuRatio('peers', major, 'Fastify + Extism SDK, by hand', OURS, 100),
     },
     {
       bench: 'peers',
       what: 'CPU per request of wasm-serve, divided by that of a Fastify app without a plug-in',
-      anchor: 'other-servers',
       ratio: (major) => cpuRatio('peers', major, OURS, 'Fastify, echo', 100),
     },
     {
       bench: 'batching',
       what: 'CPU per request with the calls of a turn together, divided by that of calls one by one',
-      anchor: 'batching',
       ratio: (major) => cpuRatio('batching', major, 'together', 'one by one', 128),
     },
     {
       bench: 'calls',
       what: 'Time of a call with 8 bytes on the Extism SDK, divided by that on the kernel',
-      anchor: 'calls-without-http',
       ratio: (major) => {
         const [hello] = readResults<CallsMeasurements>('calls', major).calls
         return summarize(hello?.rounds.map(({ sdk, kernel }) => sdk / kernel) ?? [])
@@ -137,19 +138,18 @@ export function renderHeadlines(page = ''): string {
     {
       bench: 'startup',
       what: 'Time from the command to the first answer, divided by that of a Fastify app without a plug-in',
-      anchor: 'start-up-and-memory',
       ratio: (major) => {
         const [echo, ours] = readResults<StartupMeasurements>('startup', major).starts
         return ours ? ratioOfStarts(ours, echo) : summarize([])
       },
     },
   ]
-  const rows = headlines.flatMap(({ bench, what, anchor, ratio }) =>
+  const rows = headlines.flatMap(({ bench, what, ratio }) =>
     versionsOf(bench)
       .filter((major) => !isBusy(readResults(bench, major)))
       .map((major) => {
         const found = ratio(major)
-        const link = `[${bench}](${page}#${anchor})`
+        const link = `[${bench}](${folder}results/${bench}.md)`
         return `| ${[what, major, renderNumber(found.median, 2), renderRange(found), link].join(' | ')} |`
       }),
   )
@@ -163,8 +163,6 @@ export function renderHeadlines(page = ''): string {
 interface Headline {
   readonly bench: string
   readonly what: string
-  /** The anchor of its section. */
-  readonly anchor: string
   /** @param major - The version of Node.js. */
   ratio(major: number): Ratio
 }
@@ -185,7 +183,7 @@ function readResults<Data = object>(bench: string, major: number): Origin & Data
   return JSON.parse(readFileSync(new URL(`${bench}.json`, folderOf(major)), 'utf8'))
 }
 
-/** The text of bench/README.md between the markers of a bench: the tables of each version of Node.js. */
+/** The text of its page between the markers of a bench: the tables of each version of Node.js. */
 export async function renderBlock(bench: string): Promise<string> {
   const majors = versionsOf(bench)
   const shown = majors.filter((major) => isWorthKeeping(readResults(bench, major)))
@@ -198,7 +196,7 @@ export async function renderBlock(bench: string): Promise<string> {
 
 async function renderVersion(bench: string, major: number): Promise<string> {
   const results = readResults(bench, major)
-  const pictures = picturesOf(bench, major).map((name) => `![${name}](results/node${major}/${name}.svg)`)
+  const pictures = picturesOf(bench, major).map((name) => `![${name}](node${major}/${name}.svg)`)
   const leftOut = isBusy(results)
     ? ['Counts and sizes only. Times are left out, because other programs used the machine during this run.']
     : []

@@ -2,28 +2,35 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { isWorthKeeping, measuredBenches, renderBlock, renderHeadlines } from '../../../bench/tables.ts'
 
-const PAGE = readFileSync(new URL('../../../bench/README.md', import.meta.url), 'utf8')
+const BENCH = new URL('../../../bench/', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, BENCH), 'utf8')
+const PAGE = read('README.md')
 
 /** They load what was built: `npm run bench -- tables` renders them. */
-const NEED_BUILD = ['calls', 'merge', 'metering', 'soak']
+const NEED_BUILD = ['calls', 'fresh', 'interrupts', 'merge', 'metering', 'soak']
 
 const benches = measuredBenches().filter((bench) => !NEED_BUILD.includes(bench))
 
-function blockOf(bench: string): string {
+function blockOf(page: string, bench: string): string {
   const begin = `<!-- bench ${bench} -->\n`
-  return PAGE.slice(PAGE.indexOf(begin) + begin.length, PAGE.indexOf(`<!-- end of bench ${bench} -->`)).trim()
+  return page.slice(page.indexOf(begin) + begin.length, page.indexOf(`<!-- end of bench ${bench} -->`)).trim()
 }
 
-test.each(benches)('the page shows the results of %s: `npm run bench -- tables`', async (bench) => {
-  expect(blockOf(bench)).toBe(await renderBlock(bench))
+test.each(benches)('the page of %s shows its results: `npm run bench -- tables`', async (bench) => {
+  expect(blockOf(read(`results/${bench}.md`), bench)).toBe(await renderBlock(bench))
+})
+
+test('the list of the pages has each bench that has results', () => {
+  const listed = [...PAGE.matchAll(/\(results\/([\w-]+)\.md\)/g)].map(([, bench]) => bench)
+  expect(listed).toEqual(expect.arrayContaining(measuredBenches()))
 })
 
 test('the headlines of the page are those of the results', () => {
-  expect(blockOf('headlines')).toBe(renderHeadlines())
+  expect(blockOf(PAGE, 'headlines')).toBe(renderHeadlines())
 })
 
-test('the page shows no times of a busy machine', () => {
-  expect(PAGE).not.toMatch(/machine was (?:busy|not quiet)/)
+test.each(measuredBenches())('the page of %s shows no times of a busy machine', (bench) => {
+  expect(read(`results/${bench}.md`)).not.toMatch(/machine was (?:busy|not quiet)/)
 })
 
 test('times of a busy machine are not kept; counts and sizes are', () => {
@@ -33,7 +40,10 @@ test('times of a busy machine are not kept; counts and sizes are', () => {
 })
 
 test('each ratio of a scenario has its interval beside it', () => {
-  const rows = [...PAGE.matchAll(/^\| ([^|]+) \| \d+ \| ([\d.,]+) \| ([\d.,]+) to ([\d.,]+) \|/gm)]
+  const pages = measuredBenches().map((bench) => read(`results/${bench}.md`))
+  const rows = [
+    ...pages.join('\n').matchAll(/^\| ([^|]+) \| \d+ \| ([\d.,]+) \| ([\d.,]+) to ([\d.,]+) \|/gm),
+  ]
   expect(rows.length).toBeGreaterThan(20)
   const number = (text = '') => Number(text.replaceAll(',', ''))
   const outside = rows.filter(

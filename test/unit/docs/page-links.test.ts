@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { anchorsOf, documentPages, linksOf, readPage } from '../../support/pages.ts'
@@ -11,6 +11,9 @@ const OTHERS = [
   'SECURITY.md',
   'CODE_OF_CONDUCT.md',
   'bench/README.md',
+  ...readdirSync(new URL('../../../bench/results', import.meta.url))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `bench/results/${name}`),
   'examples/README.md',
   'plugins/README.md',
   'plugins/GUIDE.md',
