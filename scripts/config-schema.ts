@@ -8,14 +8,15 @@ import type { Schema } from '../src/options/schema.ts'
  */
 
 const VARIABLE = '\\$\\{'
-const SIZE_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
+/** A size, or a time. */
+const UNIT_OR_VARIABLE = `^\\d+(\\.\\d+)?\\s*[a-zA-Z]*$|${VARIABLE}`
 
 /** The schema for editors, published as `wasm-serve/schema.json`. */
 export function publishedSchema(): object {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Configuration of wasm-serve',
-    ...publish(configFileSchema),
+    ...publish({ ...configFileSchema, patternProperties: { '^x-': {} } }),
   }
 }
 
@@ -54,7 +55,7 @@ function publish(
   const choices = choicesOf(schema)
   if (choices) {
     const { default: value } = schema
-    const pattern = unit === 'bytes' || unit === 'pages' ? SIZE_OR_VARIABLE : VARIABLE
+    const pattern = unit === undefined ? VARIABLE : UNIT_OR_VARIABLE
     return { description, default: value, anyOf: [...choices, { type: 'string', pattern }] }
   }
   return {

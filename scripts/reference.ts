@@ -130,7 +130,7 @@ ${GENERATED}
 
 Each option, with its flag and its variable of the environment where it has one. Flags win over variables, and these over a
 [config file](../guide/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
-times are in milliseconds. Options of the program that embeds wasm-serve have the same names.
+times are in milliseconds, or have a unit (\`500ms\`, \`5s\`, \`2m\`). Options of the program that embeds wasm-serve have the same names.
 
 A change of an option takes effect by a *reload*, which keeps instances with their memory; by *new instances*, which a reload opens; or by a *restart*:
 until then, a reload warns. Besides the configuration of a server, the *admin API* (or its state folder) or the shared configuration of a *fleet* may set some.

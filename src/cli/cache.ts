@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { CacheDamagedError, UsageError } from '../errors/errors.ts'
-import { parseSize } from '../options/flags.ts'
+import { parseSize, parseTime } from '../options/flags.ts'
 import { defaultCacheFolder } from '../platform/cache-folder.ts'
 import { didYouMean, printable, renderTable } from '../platform/text.ts'
 import { type CacheFile, listCache, pruneCache, verifyCache } from '../plugin/cache-files.ts'
@@ -150,7 +150,7 @@ async function pruneFiles({ folder, files, values, host }: CacheTask): Promise<v
   const { 'older-than': time, 'max-size': size, all } = values
   if (all && (time !== undefined || size !== undefined))
     throw new UsageError('--all: excludes --older-than and --max-size')
-  const olderThanMs = time === undefined ? undefined : parseTime(time)
+  const olderThanMs = time === undefined ? undefined : parseAge(time)
   const maxBytes = size === undefined ? undefined : parseSize(size)
   if (size !== undefined && maxBytes === undefined)
     throw new UsageError(`--max-size: must be a size such as 500MB or 1GiB, not "${size}"`)
@@ -163,12 +163,10 @@ async function pruneFiles({ folder, files, values, host }: CacheTask): Promise<v
   else host.out.write(`removed ${count} files (${bytes} bytes) from ${printable(folder)}\n`)
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
-function parseTime(text: string): number {
-  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
-  const unitMs = UNITS_MS[unit]
-  if (unitMs === undefined)
+/** Nobody means 30 ms by 30: a unit is required. */
+function parseAge(text: string): number {
+  const ms = /^\d/.test(text) && /[a-z]$/i.test(text) ? parseTime(text) : undefined
+  if (ms === undefined)
     throw new UsageError(`--older-than: must be a number with s, m, h or d, such as 30d, not "${text}"`)
-  return Number(count) * unitMs
+  return ms
 }

@@ -5,14 +5,26 @@ import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
 import { printable, renderTable } from '../platform/text.ts'
 import { renderEngine } from './banner.ts'
-import type { Command } from './command.ts'
-import { renderHelp } from './help.ts'
+import { type Command, renderPage } from './command.ts'
+
+const HELP = renderPage({
+  usage: 'wasm-serve check [plugin.wasm | folder | config file]... [flags]',
+  about:
+    'Checks what serve would serve, without listening: loads each plug-in, and\nstarts it. Lists the routes, or all problems, each with its file and line.',
+  examples: [
+    'wasm-serve check                  the config file of the working folder',
+    'wasm-serve check hello.wasm --workers 2',
+    'wasm-serve check routes.yaml',
+  ],
+  flags: {},
+  more: 'Flags are those of serve. (help flags)',
+})
 
 /** Runs every step of `serve` up to listening, and lists all problems that would prevent a start. */
 export const checkCommand: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)
-    if (config.help) return host.out.write(renderHelp(host.commands))
+    if (config.help) return host.out.write(HELP)
     const failures: unknown[] = []
     const failed = (error: unknown) => failures.push(error)
     const plan = await planServer(commandConfiguration(config, host), failed)

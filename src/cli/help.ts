@@ -78,6 +78,7 @@ const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {
   integer: ' <n>',
   size: ' <size>',
   pages: ' <pages>',
+  time: ' <time>',
   threads: ' <n|auto>',
   string: ' <text>',
   list: ' <a,b>',

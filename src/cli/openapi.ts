@@ -4,14 +4,21 @@ import { readConfig } from '../options/config.ts'
 import { routesDocument } from '../route/openapi/routes-document.ts'
 import { readXtpSchemas } from '../route/openapi/xtp-schema.ts'
 import { createApp } from '../server/app.ts'
-import type { Command } from './command.ts'
-import { renderHelp } from './help.ts'
+import { type Command, renderPage } from './command.ts'
+
+const HELP = renderPage({
+  usage: 'wasm-serve openapi [plugin.wasm | folder | config file]... [flags]',
+  about: 'Describes the routes that serve would serve as an OpenAPI document.',
+  examples: ['wasm-serve openapi hello.wasm', 'wasm-serve openapi routes.yaml > openapi.json'],
+  flags: {},
+  more: 'Flags are those of serve. (help flags)',
+})
 
 /** Prints the routes that `serve` would serve as an OpenAPI document. */
 export const openapi: Command = {
   async run(argv, host) {
     const config = readConfig(argv, host.environment)
-    if (config.help) return host.out.write(renderHelp(host.commands))
+    if (config.help) return host.out.write(HELP)
     const plan = await planCommand(config, host)
     const { app, routes } = await createApp(plan.options, openLog('silent'))
     await app.close()

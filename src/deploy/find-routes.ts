@@ -1,7 +1,8 @@
+import { existsSync } from 'node:fs'
 import { ArtifactUnsupportedError, UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import { atLocation, checkNode, checkRoute, withLocation } from '../options/check-config.ts'
-import type { Config } from '../options/config.ts'
+import { type Config, isConfigFile } from '../options/config.ts'
 import {
   COMMAND_LINE,
   type ConfigMap,
@@ -297,20 +298,33 @@ class Finding {
 
 /** @throws UsageError for arguments that are not plug-ins. */
 function refuseOddWords(words: readonly string[], commands: Iterable<string>): void {
-  const file = words.find((word) => CONFIG_FILE.test(word))
+  const file = words.find(isConfigFile)
   if (file !== undefined)
-    throw new UsageError(`${file} is not a plug-in; to use it as a config file: -c ${file}`)
+    throw new UsageError(`${file} is not a plug-in; as a config file it is served alone, or with -c ${file}`)
   const toml = words.find((word) => /\.toml$/i.test(word))
   if (toml !== undefined)
     throw new UsageError(`${toml} is not a plug-in, and config files are YAML or JSON: convert it to YAML`)
   const [first] = words
   if (first === undefined || isSource(first)) return
+  const usual = USUAL[first]
+  if (usual !== undefined && !existsSync(first))
+    throw new UsageError(`there is no plug-in and no command "${first}": ${usual}`)
   const meant = nearest(first, commands)
   if (meant !== undefined)
     throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
 }
 
-const CONFIG_FILE = /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i
+/** Words that start something with other commands. */
+const USUAL: Readonly<Record<string, string>> = {
+  dev: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
+  watch: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
+  start: 'wasm-serve PLUGIN serves it',
+  run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
+  up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
+  init: 'wasm-serve new makes a project',
+  create: 'wasm-serve new makes a project',
+  version: 'wasm-serve --version prints it',
+}
 
 /**
  * Adds the smoke request that travels with an artifact for the function of a route. The configuration's own wins.

@@ -366,14 +366,13 @@ function isNumber({ type, threadCount }: Schema): boolean {
   return type === 'integer' || type === 'boolean' || threadCount === true
 }
 
-/** Text for a number or a switch: a size, or the value of a variable. Other text is left to the check. */
+/** Kinds whose text has a unit, also in a file. */
+const WITH_UNITS: ReadonlySet<string> = new Set(['size', 'pages', 'time'])
+
+/** Text for a number or a switch: a size, a time, or the value of a variable. Other text is left to the check. */
 function readNumber(node: ConfigScalar, schema: Schema, context: ValueContext, name: string): ConfigScalar {
   const kind = kindOf(schema)
-  if (
-    isEntryKind(kind) ||
-    kind === 'hosts' ||
-    (node.shown === undefined && kind !== 'size' && kind !== 'pages')
-  )
+  if (isEntryKind(kind) || kind === 'hosts' || (node.shown === undefined && !WITH_UNITS.has(kind)))
     return node
   try {
     return { ...node, value: parseValue(kind, String(node.value), name, node.shown) as number | boolean }

@@ -50,6 +50,8 @@ const MAX_VALUES = 20_000
  * Parses JSON (RFC 8259) or YAML 1.2 (its core schema) into values with their positions. One parser finds the positions
  * in both; JSON must pass `JSON.parse` first, so that YAML syntax is not accepted there.
  *
+ * In YAML the key `<<` merges maps. Keys at the top that begin with `x-` are left out: anchors are put there.
+ *
  * Rejected in both: duplicate keys, keys of every object, more values or levels than any configuration has, and numbers
  * that JavaScript cannot represent.
  *
@@ -108,7 +110,9 @@ class ConfigTextReader {
         this.#place(second.range[0]),
         'a second document begins here; a config file must have only one',
       )
-    return this.problems.length > 0 ? undefined : this.#value(document.contents, document, 0)
+    return this.problems.length > 0
+      ? undefined
+      : withoutExtensions(this.#value(document.contents, document, 0))
   }
 
   #refuseOtherThanJson(): void {
@@ -134,6 +138,7 @@ class ConfigTextReader {
 
   #map(pairs: readonly Pair[], document: Document, depth: number, origin: FilePosition): ConfigMap {
     const entries = new Map<string, ConfigEntry>()
+    const merged: ConfigMap[] = []
     for (const { key, value } of pairs) {
       const at = this.#placeOf(key)
       const node = isAlias(key) ? key.resolve(document) : key
@@ -143,11 +148,22 @@ class ConfigTextReader {
       }
       const name = String(node.value)
       const configured = this.#value(value, document, depth + 1)
-      if (KEYS_OF_OBJECTS.has(name)) this.#refuse(at, `the key "${name}" is reserved`)
+      if (name === '<<' && node.type === 'PLAIN') merged.push(...this.#merged(configured, at))
+      else if (KEYS_OF_OBJECTS.has(name)) this.#refuse(at, `the key "${name}" is reserved`)
       else if (entries.has(name)) this.#refuse(at, `the key "${name}" is duplicate`)
       else entries.set(name, { origin: this.#origin(at), configured })
     }
+    for (const map of merged)
+      for (const [name, entry] of map.entries) if (!entries.has(name)) entries.set(name, entry)
     return { kind: 'map', origin, entries }
+  }
+
+  /** The maps of a merge key of YAML. */
+  #merged(value: ConfigNode, at: Position): ConfigMap[] {
+    const maps = value.kind === 'list' ? value.items : [value]
+    const found = maps.filter((map) => map.kind === 'map')
+    if (found.length < maps.length) this.#refuse(at, 'the value of << must be a map, or a list of maps')
+    return found
   }
 
   #scalar(value: unknown, at: Position): ConfigScalar {
@@ -181,6 +197,11 @@ class ConfigTextReader {
   #origin({ line, column }: Position): FilePosition {
     return { kind: 'file', file: this.#file, line, column }
   }
+}
+
+function withoutExtensions(node: ConfigNode): ConfigNode {
+  if (node.kind !== 'map') return node
+  return { ...node, entries: new Map([...node.entries].filter(([name]) => !name.startsWith('x-'))) }
 }
 
 const TOO_DEEP = `more than ${MAX_CONFIG_NESTING} levels inside each other`

@@ -58,15 +58,40 @@ type Scopes = Record<Flag['scope'], Options>
  * @throws {@link UsageError} naming the invalid flag or variable, with a suggestion.
  */
 export function readConfig(argv: readonly string[], environment: Environment): Config {
+  refuseUnknownVariables(environment)
   const flagged: Scopes = { route: {}, load: {}, server: {} }
   const { words, manifest, configFile, ...asked } = readFlags(argv, flagged)
   const rest = readPort(words, argv, flagged.server)
+  const [only = ''] = rest
+  const isFile = rest.length === 1 && manifest === undefined && configFile === undefined && isConfigFile(only)
   return {
     ...asked,
-    configFile: configFile ?? (environment.WASM_SERVE_CONFIG_FILE || undefined),
-    words: withManifest(rest, manifest, environment),
+    configFile: isFile ? only : (configFile ?? (environment.WASM_SERVE_CONFIG_FILE || undefined)),
+    words: isFile ? [] : withManifest(rest, manifest, environment),
     flags: layerOf((scope) => fromFlags(scope, flagged[scope])),
     variables: layerOf((scope) => readVariables(scope, environment)),
+  }
+}
+
+/** Whether a word is the path of a config file, and not of a plug-in. */
+export function isConfigFile(word: string): boolean {
+  return /\.ya?ml$|(?:^|[/\\])wasm-serve\.json$/i.test(word)
+}
+
+const PREFIX = 'WASM_SERVE_'
+
+/** Variables that are read elsewhere. */
+const OTHER_VARIABLES = ['CONFIG_FILE', 'MANIFEST', 'SET_CONFIG'].map((name) => PREFIX + name)
+
+/** Kubernetes sets such variables for a service of that name. */
+const OF_SERVICE = /^WASM_SERVE_(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_\w+)$/
+
+/** A variable with a wrong name would leave an option at its default, which may be no limit. */
+function refuseUnknownVariables(environment: Environment): void {
+  const known = [...variables.map(({ variable }) => variable), ...OTHER_VARIABLES]
+  for (const [name, value] of Object.entries(environment)) {
+    if (!name.startsWith(PREFIX) || !value || known.includes(name) || OF_SERVICE.test(name)) continue
+    throw new UsageError(`unknown variable ${name}${didYouMean(name, known)}`)
   }
 }
 
@@ -221,10 +246,22 @@ function unknownFlag(rawName: string): string {
     const besides = variable === undefined ? '' : `, or the variable ${variable}`
     return `${rawName} is not a flag: set ${option} in a config file${besides}`
   }
+  const meant = USUAL[rawName]
+  if (meant !== undefined) return `unknown flag ${rawName}; did you mean "${meant}"?`
   const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
     type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
   )
   return `unknown flag ${rawName}${didYouMean(rawName, names)}`
+}
+
+/** Flags that other commands have for the same. */
+const USUAL: Readonly<Record<string, string>> = {
+  '-p': '--port',
+  '-w': '--watch',
+  '-V': '--version',
+  '--verbose': '--log-level debug',
+  '-q': '--log-level silent',
+  '--quiet': '--log-level silent',
 }
 
 /** A last word of digits is the port; a file of that name is `./8080`. */

@@ -25,7 +25,7 @@ export interface Flag {
 }
 
 /** Flags that are given once; `hosts` may be repeated, each use adds one. */
-export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'threads' | 'string' | 'list'
+export type FlagKind = 'boolean' | 'integer' | 'size' | 'pages' | 'time' | 'threads' | 'string' | 'list'
 
 /** Options, and the parts of those that have a flag for each part. */
 const options = [
@@ -102,8 +102,9 @@ export function kindOf({ type, anyOf, threadCount, unit, facts }: Schema): Flag[
   if (type === 'object') return facts?.entries ?? 'pairs'
   if (type === 'array') return 'hosts'
   if (unit === 'pages') return 'pages'
-  if (type === 'integer') return unit === 'bytes' ? 'size' : 'integer'
-  return 'string'
+  if (type !== 'integer') return 'string'
+  if (unit === 'ms') return 'time'
+  return unit === 'bytes' ? 'size' : 'integer'
 }
 
 /**
@@ -134,6 +135,11 @@ export function parseValue(kind: FlagKind, text: string, where: string, shown = 
       const bytes = parseSize(text)
       if (bytes !== undefined) return bytes
       throw new UsageError(`${where}: must be a size such as 65536, 64KiB or 1MB, not "${shown}"`)
+    }
+    case 'time': {
+      const ms = parseTime(text)
+      if (ms !== undefined) return ms
+      throw new UsageError(`${where}: must be a number of milliseconds, or a time such as 5s, not "${shown}"`)
     }
     case 'pages': {
       if (/^\d{1,15}$/.test(text)) return Number(text)
@@ -268,6 +274,27 @@ const UNITS: Readonly<Record<string, number>> = {
   kib: 1024,
   mib: 1024 ** 2,
   gib: 1024 ** 3,
+}
+
+const TIME_UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  min: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+
+/**
+ * Parses a time such as `500`, `500ms`, `1.5s` or `2m`.
+ *
+ * @returns milliseconds, or undefined if it is not a time.
+ */
+export function parseTime(text: string): number | undefined {
+  const match = /^(-?\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim())
+  const unit = TIME_UNITS[match?.[2]?.toLowerCase() || 'ms']
+  const ms = Number(match?.[1]) * (unit ?? Number.NaN)
+  return Number.isSafeInteger(ms) ? ms : undefined
 }
 
 /**

@@ -147,19 +147,32 @@ function problemWith(value: unknown, schema: Schema): string | undefined {
   if (schema.callHook && typeof value !== 'function') return 'must be a function'
   if (schema.threadCount && !isThreadCount(value)) return 'must be a whole number from 0 to 256, or auto'
   if (schema.nameOrContract && !schema.nameOrContract.includes(value as string) && !isContract(value))
-    return `must be one of ${schema.nameOrContract.join(', ')}, or a contract`
+    return `must be one of ${schema.nameOrContract.join(', ')}${typeof value === 'string' ? '' : ', or a contract'}`
   if (schema.anyOf && !schema.anyOf.some((each) => isValid(value, each))) {
     const names = schema.anyOf[0]?.enum
     return names ? `must be one or several of ${names.join(', ')}` : 'must be a text, or a list of texts'
   }
-  if (schema.type !== undefined && !isOfType(value, schema.type)) {
-    const isUnquoted = schema.type === 'string' && ['number', 'boolean'].includes(typeof value)
-    return `must be ${schema.type}${isUnquoted ? ': put it in quotes' : ''}`
-  }
+  if (schema.type !== undefined && !isOfType(value, schema.type))
+    return `must be ${wantedType(schema)}${typeof value === 'number' && schema.type === 'string' ? ': put it in quotes' : ''}`
   if (schema.enum && !schema.enum.includes(value)) return `must be one of ${schema.enum.join(', ')}`
   if (typeof value === 'number') return problemWithNumber(value, schema)
   if (typeof value === 'string') return problemWithText(value, schema)
   return Array.isArray(value) ? problemWithList(value, schema) : undefined
+}
+
+/** What a value of another type has to be. */
+function wantedType({ type = '', properties = {}, required = [] }: Schema): string {
+  if (type !== 'object') return TYPES[type] ?? type
+  const [name] = [...required, ...Object.keys(properties)]
+  return name === undefined ? 'an object of names and values' : `an object, such as { ${name}: ... }`
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  array: 'a list',
 }
 
 function problemWithNumber(value: number, { minimum, maximum }: Schema): string | undefined {

@@ -225,7 +225,7 @@ interface RouteConflict {
   readonly method: string
 }
 
-/** Finds routes whose method, URL and host an earlier route also matches. */
+/** Finds routes whose method, URL and host an earlier route also has, apart from names of parameters. */
 export function routeConflicts(
   routes: readonly RouteIdentity[],
   supported: readonly string[] = METHODS,
@@ -260,9 +260,13 @@ export function refuseRouteConflicts(routes: readonly RouteIdentity[], supported
     throw new RouteConflictError(method, routes[later]?.url ?? '')
 }
 
+/** Parameters match the same, whatever their names are. */
 function servedAt({ url, host = '' }: RouteIdentity): string {
-  return `${host.toLowerCase().replace(/\.$/, '')} ${url}`
+  return `${host.toLowerCase().replace(/\.$/, '')} ${url.replaceAll(PARAMETER, ':')}`
 }
+
+/** `::` is a colon. */
+const PARAMETER = /(?<!:):[A-Za-z_]\w*/g
 
 /**
  * Makes Fastify ignore case, port and the dot at the end of a host name: a text would have to equal the `Host` header

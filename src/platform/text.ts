@@ -3,14 +3,14 @@ const MAX_WORD = 128
 
 /**
  * The candidate that was probably meant: the one with the smallest edit distance from `word`, if it is close (at most a
- * third of the letters, or two in short words, differ) and shares a letter; else the longest one that `word` goes on from,
+ * third of the letters, or one in short words, differ) and shares a letter; else the longest one that `word` goes on from,
  * as `--admin-port` does from `--admin`.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined
   const all = [...candidates]
   let best: string | undefined
-  let least = Math.max(2, Math.floor(word.length / 3)) + 1
+  let least = Math.max(1, Math.floor(word.length / 3)) + 1
   for (const candidate of all) {
     const distance = edits(word.toLowerCase(), candidate.toLowerCase())
     const shareLetters = distance < Math.max(word.length, candidate.length)
@@ -35,15 +35,19 @@ export function didYouMean(word: string, candidates: Iterable<string>): string {
   return meant === undefined ? '' : `; did you mean "${meant}"?`
 }
 
-/** Levenshtein distance, one row at a time. */
+/** Levenshtein distance, one row at a time; two letters in the wrong order are one edit. */
 function edits(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, column) => column)
+  let before: readonly number[] = []
+  let row: readonly number[] = Array.from({ length: to.length + 1 }, (_, column) => column)
   for (let i = 0; i < from.length; i++) {
     const next = [i + 1]
     for (let j = 0; j < to.length; j++) {
       const substituted = (row[j] ?? 0) + (from[i] === to[j] ? 0 : 1)
-      next.push(Math.min(substituted, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
+      const areSwapped = i > 0 && j > 0 && from[i] === to[j - 1] && from[i - 1] === to[j]
+      const swapped = areSwapped ? (before[j - 1] ?? 0) + 1 : Number.POSITIVE_INFINITY
+      next.push(Math.min(substituted, swapped, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1))
     }
+    before = row
     row = next
   }
   return row[to.length] ?? 0

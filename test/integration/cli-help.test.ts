@@ -31,6 +31,9 @@ test.each([
 })
 
 test.each([
+  'check',
+  'openapi',
+  'mcp',
   'inspect',
   'call',
   'bench',

@@ -271,7 +271,7 @@ function scalar(value: unknown, where: string): ConfigScalar['value'] {
   return value as ConfigScalar['value']
 }
 
-const KINDS = ['boolean', 'integer', 'size', 'pages', 'threads', 'string'] as const
+const KINDS = ['boolean', 'integer', 'size', 'pages', 'time', 'threads', 'string'] as const
 
 function readTemplate(value: unknown, where: string): ConfigTemplate {
   const { text, kind, isSecret, isPath } = readObject(value, where)

@@ -42,8 +42,8 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     '3:2: defaults.bodyLimt: unknown option; did you mean "bodyLimit"?',
   ],
   ['an option of routes at the top', 'yaml', 'wasi: true', /^1:1: wasi: unknown option; .*"defaults"/],
-  ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be boolean'],
-  ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be integer'],
+  ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be true or false'],
+  ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be a whole number'],
   ['a number out of range', 'yaml', 'port: 65536', /^1:7: port: must be from 0 to 65535/],
   ['a number without bounds', 'yaml', 'defaults: {bodyLimit: 1e99}', '1:23: this number is too large'],
   ['no number at all', 'yaml', 'port: .nan', '1:7: this number is too large'],
@@ -52,6 +52,38 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
   ['a list where options belong', 'yaml', '- port', /^1:1: a config file must be a map of options/],
   ['nothing', 'yaml', '', /^1:1: a config file must be a map of options/],
   ['two documents', 'yaml', 'port: 1\n---\nport: 2', /^2:1: a second document/],
+  [
+    'a merge of no map',
+    'yaml',
+    'defaults: {<<: 1}',
+    '1:12: the value of << must be a map, or a list of maps',
+  ],
+  ['a merge key of JSON', 'json', '{"<<": {"port": 1}}', /^1:2: <<: unknown option/],
+  ['a switch where text belongs', 'yaml', 'admin: true', '1:8: admin: must be text'],
+  [
+    'a path where a plug-in belongs',
+    'yaml',
+    'plugins: {a: a.wasm}',
+    /^1:14: plugins.a: must be an object, such as { source: ... }/,
+  ],
+  [
+    'a URL without a slash',
+    'yaml',
+    'routes: [{plugin: a.wasm, url: a}]',
+    /^1:32: routes\[0\].url: must begin with \//,
+  ],
+  [
+    'a parameter in braces',
+    'yaml',
+    'routes: [{plugin: a.wasm, url: "/a/{id}"}]',
+    /a parameter is written :id/,
+  ],
+  [
+    'parameters with two names at one place',
+    'yaml',
+    'routes: [{plugin: a.wasm, url: "/a/:id"},\n {plugin: b.wasm, url: "/a/:name"}]',
+    /^2:24: .*line 1/,
+  ],
   ['a tag', 'yaml', 'port: !secret 1', /^1:7: Unresolved tag/],
   ['an alias of nothing', 'yaml', 'port: *p', '1:7: no earlier node has the anchor "&p"'],
   ['an alias that contains itself', 'yaml', 'defaults: &d {config: *d}', /more than 32 levels/],
@@ -236,11 +268,33 @@ test('relative paths are relative to the file, and URLs and names stay', () => {
   })
 })
 
-test('sizes have units, and variables fill numbers and switches', () => {
-  const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB}`
+test('a merge key adds what a map does not have, and keys for anchors are no options', () => {
+  const text = `
+    x-base: &base {timeoutMs: 5s, workers: 2, config: {a: '1'}}
+    x-more: &more {workers: 3, wasi: false}
+    defaults: {"<<": *more}
+    plugins:
+      one: {source: a.wasm, <<: *base, config: {b: '2'}}
+      two: {<<: [*more, *base], source: b.wasm}`
+  expect(problemsIn('yaml', text)).toEqual([expect.stringContaining('4:16: defaults.<<: unknown option')])
+  expect(configOf('yaml', text.replace('"<<"', '<<'))).toEqual({
+    defaults: { workers: 3, wasi: false },
+    plugins: {
+      one: { source: '/etc/wasm-serve/a.wasm', timeoutMs: 5_000, workers: 2, config: { b: '2' } },
+      two: {
+        source: '/etc/wasm-serve/b.wasm',
+        ...{ timeoutMs: 5_000, workers: 3, wasi: false, config: { a: '1' } },
+      },
+    },
+  })
+})
+
+test('sizes and times have units, and variables fill numbers and switches', () => {
+  const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ngraceMs: 2m\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB}`
   expect(configOf('yaml', text, { PORT: '81' })).toEqual({
     port: 81,
     accessLog: true,
+    graceMs: 120_000,
     defaults: { bodyLimit: 65_536, memoryMax: 16 },
   })
 })

@@ -98,7 +98,7 @@ test('a wrong method, contract or header is one problem that says what is right'
   const route = { plugin, method: 'FETCH', contract: 'cgi' }
   expect(problemsIn(() => checkServerOptions({ routes: [route] }))).toEqual([
     ['routes[0].method', 'must be one or several of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, *'],
-    ['routes[0].contract', 'must be one of raw, http, simplism, hyper-mcp, websocket, or a contract'],
+    ['routes[0].contract', 'must be one of raw, http, simplism, hyper-mcp, websocket'],
   ])
   const headers = { 'X-A': '1', Connection: 'close' }
   expect(problemsIn(() => checkServerOptions({ routes: [{ plugin, headers }] }))).toEqual([

@@ -75,10 +75,10 @@ test('each wrong host is listed with what is wrong', () => {
   expect(problemsIn(['a.com', '*', 'https://b.com:8443', '[::1]'])).toEqual([])
   expect(problemsIn(['a.com', '::1', 7, 'a.com:0'])).toEqual([
     'routes[0].allowedHosts[1]: "::1" must have its IPv6 address in brackets',
-    'routes[0].allowedHosts[2]: must be string: put it in quotes',
+    'routes[0].allowedHosts[2]: must be text: put it in quotes',
     'routes[0].allowedHosts[3]: "a.com:0" must have a port from 1 to 65535',
   ])
-  expect(problemsIn('a.com')).toEqual(['routes[0].allowedHosts: must be array'])
+  expect(problemsIn('a.com')).toEqual(['routes[0].allowedHosts: must be a list'])
 })
 
 test('the check that is built says the same of a host', async () => {

@@ -11,6 +11,9 @@ test.each([
   ['--admin-port', ['--log', '--admin', '--port'], '--admin'],
   ['adminPort', ['log', 'admin'], 'admin'],
   ['administer', ['log', 'admin'], undefined],
+  ['dev', ['new'], undefined],
+  ['start', ['store'], undefined],
+  ['chekc', ['check', 'cache'], 'check'],
   ['', ['a'], undefined],
   ['a', [], undefined],
 ])('%j of %j: %j', (word, candidates, meant) => {
