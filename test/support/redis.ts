@@ -74,8 +74,8 @@ async function ready(child: ChildProcess, server: StoreServer): Promise<void> {
   })
 }
 
-/** The ports that Linux gives to no connection by itself (`ip_local_port_range`), and that need no rights. */
-const [FIRST_PORT, LAST_PORT] = [10_000, 32_000]
+/** The ports that Linux gives to no connection by itself (`ip_local_port_range`), and that `fetch` does not refuse: 10080 is the last one. */
+const [FIRST_PORT, LAST_PORT] = [10_081, 32_000]
 
 /** A port that is free now, and that no connection takes meanwhile. */
 export async function freePort(): Promise<number> {

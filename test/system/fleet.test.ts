@@ -407,6 +407,7 @@ describeWith(['redis-server'], () => {
       expect((await put(version % 2 ? a : b, version)).status).toBe(200)
       await untilServed([a, b], version)
     }
+    await untilPhase(a, 'done')
     expect((await a.ask('POST', '/api/fleet/rollback', { body: {} })).status).toBe(200)
     await untilServed([a, b], 24)
     await b.end('SIGTERM')

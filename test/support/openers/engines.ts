@@ -304,8 +304,8 @@ export const ENGINES: Openers = {
     const reading = await loadPlugin(guest('read-file'))
     const settings = settingsWith(folderOfGuest())
     const awake = new AwakeEngines({ idleMs: LONG_MS, maxInstances: 1 })
-    const opened = (mark: Mark, open: () => Promise<Engine>, maySleep = true) =>
-      mark(openLazy({ name: 'inline', open, instances: 1, maySleep, maxQueue: 10, awake }))
+    const opened = (mark: Mark, open: () => Promise<Engine>, maxWaitMs = LONG_MS) =>
+      mark(openLazy({ name: 'inline', open, instances: 1, maySleep: false, maxQueue: 10, maxWaitMs, awake }))
     const inline = (mark: Mark) => async () =>
       mark(openInline({ plugin: reading, runtime: kernel, settings, maxQueue: 10, ...REUSE }))
     return {
@@ -327,11 +327,23 @@ export const ENGINES: Openers = {
           await refusal(() => call(engine))
           await engine.close()
         },
-        async 'there is no room'(mark) {
-          const first = opened(mark, inline(mark), false)
-          const second = opened(mark, inline(mark))
+        async 'another one takes its place'(mark) {
+          const [first, second] = [opened(mark, inline(mark)), opened(mark, inline(mark))]
           await call(first)
+          await call(second)
+          await Promise.all([first.close(), second.close()])
+        },
+        async 'there is no room'(mark) {
+          let release: (() => void) | undefined
+          const isReleased = new Promise<void>((resolve) => {
+            release = resolve
+          })
+          const first = opened(mark, () => isReleased.then(inline(mark)))
+          const second = opened(mark, inline(mark), 0)
+          const called = call(first)
           await refusal(() => call(second))
+          release?.()
+          await called
           await Promise.all([first.close(), second.close()])
         },
       },
