@@ -7,7 +7,7 @@ import { serviceUse } from '../guest/services/service.ts'
 import { reasonsToWait } from '../guest/services/services.ts'
 import { syncOf } from '../guest/store/store.ts'
 import { atLocation, checkNode, withRoutes } from '../options/check-config.ts'
-import { readConfig } from '../options/config.ts'
+import { readConfig, refuseUnknownVariables } from '../options/config.ts'
 import { type ConfigMap, fromWord, mergeMaps, toData } from '../options/config-node.ts'
 import { optionsWhere } from '../options/facts.ts'
 import { flags } from '../options/flags.ts'
@@ -72,6 +72,7 @@ export function readPluginConfig(
   { environment, ...host }: Pick<Host, 'environment' | 'logTerminal' | 'logLines' | 'secrets'>,
   name: string,
 ): PluginConfig {
+  refuseUnknownVariables(environment)
   const config = readConfig(argv, { ...environment, WASM_SERVE_CONFIG_FILE: undefined })
   if (config.configFile !== undefined || config.printConfig)
     throw new UsageError(`${name} reads no config file: name a plug-in, and give options as flags`)

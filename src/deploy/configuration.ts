@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { OptionsError, UsageError } from '../errors/errors.ts'
 import type { Secrets } from '../observe/log/secrets.ts'
 import { atLocation, checkNode } from '../options/check-config.ts'
-import type { Config, Environment } from '../options/config.ts'
+import { type Config, type Environment, refuseUnknownVariables } from '../options/config.ts'
 import { type ConfigMap, mapOf, type Origin, toData } from '../options/config-node.ts'
 import { type Merged, mergeConfig } from '../options/merge.ts'
 import {
@@ -166,11 +166,17 @@ async function readFile(
   failed: (error: unknown) => void,
   { onFile, isServing }: Pick<ReadingOptions, 'onFile' | 'isServing'>,
 ): Promise<{ path?: string; node?: ConfigMap }> {
-  if (configFile === undefined && words.length > 0) return {}
+  if (configFile === undefined && words.length > 0) {
+    refuseUnknownVariables(environment)
+    return {}
+  }
   // Loaded on demand: with a plug-in on the command line there is often no config file.
   const { findConfigFile, readConfigFile } = await import('../options/config-file.ts')
   const path = configFile ?? findConfigFile('.', onFile)
-  if (path === undefined) return {}
+  if (path === undefined) {
+    refuseUnknownVariables(environment)
+    return {}
+  }
   onFile?.(path)
   return { path, node: await readConfigFile(path, environment, secrets, failed, isServing) }
 }

@@ -10,7 +10,7 @@ import { fileProblem } from '../platform/system-errors.ts'
 import { didYouMean, printable } from '../platform/text.ts'
 import { isUrl } from '../plugin/source/url.ts'
 import { withoutInvalid } from './check-config.ts'
-import type { Environment } from './config.ts'
+import { type Environment, refuseUnknownVariables } from './config.ts'
 import { configFileSchema, schemaAt } from './config-file-schema.ts'
 import {
   type ConfigEntry,
@@ -31,6 +31,7 @@ import {
   hasVariables,
   interpolate,
   readConfigText,
+  variablesIn,
 } from './config-text.ts'
 import { isEntryKind, kindOf, parseValue } from './flags.ts'
 import { configRoutes } from './merge.ts'
@@ -85,6 +86,7 @@ export async function readConfigFile(
 ): Promise<ConfigMap> {
   const format = formatOf(path)
   const text = decodeUtf8(await readConfigBytes(path), path)
+  refuseUnknownVariables(environment, variablesIn(text))
   const isLong = isServing && text.length > LONG_TEXT
   const read = isLong ? await readInThread(text, format, path) : readConfigText(text, format, path)
   return checkConfig(read, { path, environment, secrets }, failed)

@@ -58,7 +58,6 @@ type Scopes = Record<Flag['scope'], Options>
  * @throws {@link UsageError} naming the invalid flag or variable, with a suggestion.
  */
 export function readConfig(argv: readonly string[], environment: Environment): Config {
-  refuseUnknownVariables(environment)
   const flagged: Scopes = { route: {}, load: {}, server: {} }
   const { words, manifest, configFile, ...asked } = readFlags(argv, flagged)
   const rest = readPort(words, argv, flagged.server)
@@ -83,14 +82,19 @@ const PREFIX = 'WASM_SERVE_'
 /** Variables that are read elsewhere. */
 const OTHER_VARIABLES = ['CONFIG_FILE', 'MANIFEST', 'SET_CONFIG'].map((name) => PREFIX + name)
 
-/** Kubernetes sets such variables for a service of that name. */
-const OF_SERVICE = /^WASM_SERVE_(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_\w+)$/
+/** Kubernetes sets such variables for a service of that name, and the Helm chart for its config file. */
+const OF_OTHERS = /^WASM_SERVE_(?:CHART_\w+|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_\w+))$/
 
-/** A variable with a wrong name would leave an option at its default, which may be no limit. */
-function refuseUnknownVariables(environment: Environment): void {
-  const known = [...variables.map(({ variable }) => variable), ...OTHER_VARIABLES]
+/**
+ * A variable with a wrong name would leave an option at its default, which may be no limit.
+ *
+ * @param used - Names of variables that the config file uses.
+ * @throws {@link UsageError}
+ */
+export function refuseUnknownVariables(environment: Environment, used: readonly string[] = []): void {
+  const known = [...variables.map(({ variable }) => variable), ...OTHER_VARIABLES, ...used]
   for (const [name, value] of Object.entries(environment)) {
-    if (!name.startsWith(PREFIX) || !value || known.includes(name) || OF_SERVICE.test(name)) continue
+    if (!name.startsWith(PREFIX) || !value || known.includes(name) || OF_OTHERS.test(name)) continue
     throw new UsageError(`unknown variable ${name}${didYouMean(name, known)}`)
   }
 }

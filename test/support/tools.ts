@@ -62,7 +62,7 @@ function isPackage(name: string): boolean {
 }
 
 /** Set where all tools are installed: there, a missing tool is a failure. */
-const { WASM_SERVE_ALL_TOOLS } = process.env
+const { REQUIRE_ALL_TOOLS } = process.env
 
 /** Tests that need tools. Where one is missing they are skipped, and the name of the group says why. */
 export function describeWith(tools: readonly (keyof typeof TOOLS)[], body: () => void): void {
@@ -72,7 +72,7 @@ export function describeWith(tools: readonly (keyof typeof TOOLS)[], body: () =>
     return
   }
   const reason = missing.map((tool) => `${tool} is missing: ${TOOLS[tool].get}`).join('; ')
-  if (WASM_SERVE_ALL_TOOLS) test(reason, () => expect(missing).toEqual([]))
+  if (REQUIRE_ALL_TOOLS) test(reason, () => expect(missing).toEqual([]))
   describe.skip(reason, body)
 }
 

@@ -102,6 +102,6 @@ export const engineOptions = {
   ),
   maxWaitMs: option(
     { edit: true, guest: false },
-    ms('Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess)', 5_000),
+    ms('Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess, lazy)', 5_000),
   ),
 }

@@ -49,7 +49,7 @@ export const routeSchema = only({
     { reach: 'place', edit: true, guest: false, errors: ['WASM_SERVE_ROUTE_INVALID'] },
     withDefault(
       Type.String({
-        pattern: '^/(?![{<])(?!.*/[{<])',
+        pattern: '^(?:/(?:[^/{<][^/]*)?)+$',
         hint: 'must begin with /, and a parameter is written :id, as in /users/:id',
         default: '/',
         public: true,

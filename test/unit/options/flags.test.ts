@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readConfig } from '../../../src/options/config.ts'
+import { readConfig, refuseUnknownVariables } from '../../../src/options/config.ts'
 import { toData } from '../../../src/options/config-node.ts'
 import { parseTime } from '../../../src/options/flags.ts'
 
@@ -40,8 +40,20 @@ test('what Kubernetes sets for a service of that name is no mistake', () => {
     WASM_SERVE_PORT_80_TCP: 'tcp://10.0.0.1:80',
     WASM_SERVE_PORT_80_TCP_ADDR: '10.0.0.1',
     WASM_SERVE_ADMIN_SERVICE_HOST: '10.0.0.2',
+    WASM_SERVE_CHART_API_KEY_0: 'of the chart',
   }
-  expect(() => readConfig(['a.wasm'], environment)).not.toThrow()
+  expect(() => refuseUnknownVariables(environment)).not.toThrow()
+})
+
+test('a variable that the config file uses is no mistake', () => {
+  const environment = {
+    WASM_SERVE_TIMOUT: '1',
+    WASM_SERVE_TIMEOUT: '2',
+    WASM_SERVE_PORT: '',
+    WASM_SERVE_HOSTT: '',
+  }
+  expect(() => refuseUnknownVariables(environment, ['WASM_SERVE_TIMOUT'])).not.toThrow()
+  expect(() => refuseUnknownVariables(environment)).toThrow('did you mean "WASM_SERVE_TIMEOUT"?')
 })
 
 test.each(['wasm-serve.yaml', 'a.yml', 'folder/wasm-serve.json'])('%s alone is a config file', (file) => {

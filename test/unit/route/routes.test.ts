@@ -146,7 +146,7 @@ test.each([
 
 test('two names of one parameter are refused for the same method', async () => {
   const routes = ['/a/:b', '/a/:c'].map((url) => ({ plugin: echo, url }))
-  await expect(serveAll(routes)).rejects.toMatchObject({ code: 'WASM_SERVE_ROUTE_INVALID' })
+  await expect(serveAll(routes)).rejects.toMatchObject({ code: 'WASM_SERVE_ROUTE_CONFLICT' })
 })
 
 describe('headers of a route', () => {
