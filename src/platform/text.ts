@@ -4,7 +4,7 @@ const MAX_WORD = 128
 /**
  * The candidate that was probably meant: the one with the smallest edit distance from `word`, if it is close (at most a
  * third of the letters, or one in short words, differ) and shares a letter; else the longest one that `word` goes on from,
- * as `--admin-port` does from `--admin`.
+ * as `--admin-port` does from `--admin`; else the only one that goes on from `word`, as `status` does from `stat`.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined
@@ -19,7 +19,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
       least = distance
     }
   }
-  return best ?? longestStart(word, all)
+  return best ?? longestStart(word, all) ?? onlyContinuation(word, all)
 }
 
 function longestStart(word: string, candidates: readonly string[]): string | undefined {
@@ -27,6 +27,14 @@ function longestStart(word: string, candidates: readonly string[]): string | und
     (start) => word.startsWith(start) && /^[-A-Z]/.test(word.slice(start.length)),
   )
   return starts.sort((a, b) => b.length - a.length)[0]
+}
+
+/** Fewer letters say nothing. */
+const LEAST_START = 3
+
+function onlyContinuation(word: string, candidates: readonly string[]): string | undefined {
+  const [only, other] = candidates.filter((each) => each.startsWith(word))
+  return word.length >= LEAST_START && other === undefined ? only : undefined
 }
 
 /** A hint to append to a message: `; did you mean "port"?`, or nothing. */

@@ -92,7 +92,7 @@ test('who sends too much is told how much is allowed', async () => {
 })
 
 test.each([
-  [['wasm-serve.yaml'], /-c wasm-serve\.yaml/],
+  [[guest('echo'), 'wasm-serve.yaml'], /-c wasm-serve\.yaml/],
   [['conf/x.toml', '0'], /conf\/x\.toml is not a plug-in.* YAML/],
   [['chek', 'a.wasm'], /did you mean "check"/],
   [['inspekt'], /did you mean "inspect"/],

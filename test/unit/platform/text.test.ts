@@ -14,6 +14,8 @@ test.each([
   ['dev', ['new'], undefined],
   ['start', ['store'], undefined],
   ['chekc', ['check', 'cache'], 'check'],
+  ['stat', ['status', 'apply'], 'status'],
+  ['sta', ['status', 'start'], undefined],
   ['', ['a'], undefined],
   ['a', [], undefined],
 ])('%j of %j: %j', (word, candidates, meant) => {
