@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from '../errors/errors.ts'
 import { didYouMean } from '../platform/text.ts'
+import { AUTHORIZATION_VARIABLE } from '../plugin/source/url.ts'
 import {
   COMMAND_LINE,
   type ConfigMap,
@@ -80,7 +81,10 @@ export function isConfigFile(word: string): boolean {
 const PREFIX = 'WASM_SERVE_'
 
 /** Variables that are read elsewhere. */
-const OTHER_VARIABLES = ['CONFIG_FILE', 'MANIFEST', 'SET_CONFIG'].map((name) => PREFIX + name)
+const OTHER_VARIABLES = [
+  ...['CONFIG_FILE', 'MANIFEST', 'SET_CONFIG'].map((name) => PREFIX + name),
+  AUTHORIZATION_VARIABLE,
+]
 
 /** Kubernetes sets such variables for a service of that name, and the Helm chart for its config file. */
 const OF_OTHERS = /^WASM_SERVE_(?:CHART_\w+|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_\w+))$/

@@ -151,7 +151,7 @@ describeWith(['chromium'], () => {
 
   test('pictures are shown', async () => {
     const { page } = await openPage(origin)
-    await page.goto(`${origin}/bench/index.html`)
+    await page.goto(`${origin}/index.html`)
     const images = page.locator('.vp-doc img')
     await images.first().waitFor()
     await expect

@@ -41,6 +41,7 @@ test('what Kubernetes sets for a service of that name is no mistake', () => {
     WASM_SERVE_PORT_80_TCP_ADDR: '10.0.0.1',
     WASM_SERVE_ADMIN_SERVICE_HOST: '10.0.0.2',
     WASM_SERVE_CHART_API_KEY_0: 'of the chart',
+    WASM_SERVE_SOURCE_AUTH: 'Bearer a',
   }
   expect(() => refuseUnknownVariables(environment)).not.toThrow()
 })
