@@ -163,7 +163,7 @@ async function pruneFiles({ folder, files, values, host }: CacheTask): Promise<v
   else host.out.write(`removed ${count} files (${bytes} bytes) from ${printable(folder)}\n`)
 }
 
-/** Nobody means 30 ms by 30: a unit is required. */
+/** Parses an age, which needs a unit: a number without one would be milliseconds. */
 function parseAge(text: string): number {
   const ms = /^\d/.test(text) && /[a-z]$/i.test(text) ? parseTime(text) : undefined
   if (ms === undefined)

@@ -5,7 +5,7 @@ import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
 import { printable, renderTable } from '../platform/text.ts'
 import { renderEngine } from './banner.ts'
-import { type Command, renderPage } from './command.ts'
+import { type Command, renderPage, TAKES_SERVE_FLAGS } from './command.ts'
 
 const HELP = renderPage({
   usage: 'wasm-serve check [plugin.wasm | folder | config file]... [flags]',
@@ -17,7 +17,7 @@ const HELP = renderPage({
     'wasm-serve check routes.yaml',
   ],
   flags: {},
-  more: 'Flags are those of serve. (help flags)',
+  more: TAKES_SERVE_FLAGS,
 })
 
 /** Runs every step of `serve` up to listening, and lists all problems that would prevent a start. */

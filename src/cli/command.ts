@@ -62,6 +62,9 @@ interface HelpPage {
   readonly more?: string
 }
 
+/** The last line of the page of a command that takes the flags of `serve`. */
+export const TAKES_SERVE_FLAGS = 'It takes all flags of serve: see wasm-serve help flags.'
+
 /** Renders a help page. */
 export function renderPage({ usage, about, examples, flags, more }: HelpPage): string {
   const rows = Object.entries(flags).map(

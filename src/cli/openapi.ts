@@ -4,14 +4,14 @@ import { readConfig } from '../options/config.ts'
 import { routesDocument } from '../route/openapi/routes-document.ts'
 import { readXtpSchemas } from '../route/openapi/xtp-schema.ts'
 import { createApp } from '../server/app.ts'
-import { type Command, renderPage } from './command.ts'
+import { type Command, renderPage, TAKES_SERVE_FLAGS } from './command.ts'
 
 const HELP = renderPage({
   usage: 'wasm-serve openapi [plugin.wasm | folder | config file]... [flags]',
   about: 'Describes the routes that serve would serve as an OpenAPI document.',
   examples: ['wasm-serve openapi hello.wasm', 'wasm-serve openapi routes.yaml > openapi.json'],
   flags: {},
-  more: 'Flags are those of serve. (help flags)',
+  more: TAKES_SERVE_FLAGS,
 })
 
 /** Prints the routes that `serve` would serve as an OpenAPI document. */

@@ -306,7 +306,7 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
     throw new UsageError(`${toml} is not a plug-in, and config files are YAML or JSON: convert it to YAML`)
   const [first] = words
   if (first === undefined || isSource(first)) return
-  const usual = USUAL[first]
+  const usual = WORDS_OF_OTHERS.get(first)
   if (usual !== undefined && !existsSync(first))
     throw new UsageError(`there is no plug-in and no command "${first}": ${usual}`)
   const meant = nearest(first, commands)
@@ -314,17 +314,19 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
     throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
 }
 
-/** Words that start something with other commands. */
-const USUAL: Readonly<Record<string, string>> = {
-  dev: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
-  watch: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
-  start: 'wasm-serve PLUGIN serves it',
-  run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
-  up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
-  init: 'wasm-serve new makes a project',
-  create: 'wasm-serve new makes a project',
-  version: 'wasm-serve --version prints it',
-}
+/** Commands that other tools have, and what does the same here. */
+const WORDS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    dev: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
+    watch: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
+    start: 'wasm-serve PLUGIN serves it',
+    run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
+    up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
+    init: 'wasm-serve new makes a project',
+    create: 'wasm-serve new makes a project',
+    version: 'wasm-serve --version prints it',
+  }),
+)
 
 /**
  * Adds the smoke request that travels with an artifact for the function of a route. The configuration's own wins.

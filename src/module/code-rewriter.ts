@@ -247,7 +247,12 @@ class BodyRewriter {
     this.#count(place, body, 0, locals)
   }
 
-  /** Replaces the compilation cost of the old body by that of the new one. @param old - Number of the locals that it had. */
+  /**
+   * Replaces the compilation cost of the old body with that of the new one.
+   *
+   * @param old - Number of locals before the rewriting.
+   * @param added - Number of locals that the rewriting added.
+   */
   #count(place: number, body: Uint8Array, old: number, added: number): void {
     const { name, bodies, functions, types } = this.#view
     const index = this.#imported + place

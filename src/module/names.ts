@@ -24,11 +24,11 @@ export const RESET_EXPORT = {
   /** The lowest written address; addresses from `untrackedFrom` on are not tracked. */
   lowest: `${ADDED_PREFIX}lowest`,
   global: (index: number) => `${ADDED_PREFIX}global ${index}`,
-  /** Marks the blocks from an address on, for a length. */
+  /** `(address, length)`: marks the blocks of that range. */
   markWritten: `${ADDED_PREFIX}mark written`,
-  /** The number of the first marked block from one on; that of the end if there is none. */
+  /** `(from, end)`: returns the number of the first marked block in that range, or `end`. */
   findWritten: `${ADDED_PREFIX}find written`,
-  /** Clears marks from a block on, up to the first block without one, whose number it returns; or that of the end. */
+  /** `(from, end)`: clears the marks up to the first unmarked block, and returns its number, or `end`. */
   clearWritten: `${ADDED_PREFIX}clear written`,
 } as const
 

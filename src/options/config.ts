@@ -254,7 +254,7 @@ function unknownFlag(rawName: string): string {
     const besides = variable === undefined ? '' : `, or the variable ${variable}`
     return `${rawName} is not a flag: set ${option} in a config file${besides}`
   }
-  const meant = USUAL[rawName]
+  const meant = FLAGS_OF_OTHERS.get(rawName)
   if (meant !== undefined) return `unknown flag ${rawName}; did you mean "${meant}"?`
   const names = Object.entries(PARSED_FLAGS).flatMap(([name, { type }]) =>
     type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`],
@@ -262,15 +262,17 @@ function unknownFlag(rawName: string): string {
   return `unknown flag ${rawName}${didYouMean(rawName, names)}`
 }
 
-/** Flags that other commands have for the same. */
-const USUAL: Readonly<Record<string, string>> = {
-  '-p': '--port',
-  '-w': '--watch',
-  '-V': '--version',
-  '--verbose': '--log-level debug',
-  '-q': '--log-level silent',
-  '--quiet': '--log-level silent',
-}
+/** Flags that other tools have, and those that do the same here. */
+const FLAGS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    '-p': '--port',
+    '-w': '--watch',
+    '-V': '--version',
+    '--verbose': '--log-level debug',
+    '-q': '--log-level silent',
+    '--quiet': '--log-level silent',
+  }),
+)
 
 /** A last word of digits is the port; a file of that name is `./8080`. */
 function readPort(words: readonly string[], argv: readonly string[], server: Options): readonly string[] {

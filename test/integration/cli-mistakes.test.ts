@@ -138,6 +138,11 @@ test('a function with parameters is refused with its signature', async () => {
   expect(stderr).toContain('(i32, i32) -> (i32)')
 })
 
+test('a word that each object of JavaScript has is a file that there is not', async () => {
+  const { code, stderr } = await run(['constructor'])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('plug-in constructor: there is no such file')])
+})
+
 test('a port that is taken is named, with a way out', async () => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => {
