@@ -87,7 +87,7 @@ const OTHER_VARIABLES = [
 ]
 
 /** Kubernetes sets such variables for a service of that name, and the Helm chart for its config file. */
-const OF_OTHERS = /^WASM_SERVE_(?:CHART_\w+|(?:\w+_)?(?:SERVICE_(?:HOST|PORT\w*)|PORT_\d+_\w+))$/
+const OF_OTHERS = /^WASM_SERVE_CHART_|_SERVICE_(?:HOST|PORT)|_PORT_\d+_/
 
 /**
  * A variable with a wrong name would leave an option at its default, which may be no limit.

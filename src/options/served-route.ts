@@ -262,11 +262,11 @@ export function refuseRouteConflicts(routes: readonly RouteIdentity[], supported
 
 /** Parameters match the same, whatever their names are. */
 function servedAt({ url, host = '' }: RouteIdentity): string {
-  return `${host.toLowerCase().replace(/\.$/, '')} ${url.replaceAll(PARAMETER, ':')}`
+  return `${host.toLowerCase().replace(/\.$/, '')} ${url.replaceAll(PARAMETER, (found) => (found === '::' ? found : ':'))}`
 }
 
 /** `::` is a colon. */
-const PARAMETER = /(?<!:):[A-Za-z_]\w*/g
+const PARAMETER = /::|:[A-Za-z_]\w*/g
 
 /**
  * Makes Fastify ignore case, port and the dot at the end of a host name: a text would have to equal the `Host` header

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAst } from 'rolldown/parseAst'
 import { expect, test } from 'vitest'
-import { canBacktrack } from '../support/backtracking.ts'
+import { canBacktrack } from '../../support/backtracking.ts'
 
 test.each<[string, string]>([
   ['^(a+)+$', ''],
