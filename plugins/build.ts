@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { type ExamplePlugin, plugins, wasmPath } from './plugins.ts'
+import { type ExamplePlugin, plugins, scriptEngine, wasmPath } from './plugins.ts'
 import { build, compare, rebuild } from './rebuild.ts'
 import { findToolchain, type Toolchain } from './toolchains.ts'
 
@@ -12,21 +12,22 @@ import { findToolchain, type Toolchain } from './toolchains.ts'
  * than are committed though its toolchain is the one that made those.
  */
 
+const all = [...plugins, scriptEngine]
 const { values: flags, positionals: folders } = parseArgs({
   options: { check: { type: 'boolean', default: false }, table: { type: 'boolean', default: false } },
   allowPositionals: true,
 })
-const unknown = folders.filter((name) => !plugins.some(({ folder }) => folder === name))
+const unknown = folders.filter((name) => !all.some(({ folder }) => folder === name))
 if (unknown.length > 0) {
   console.error(
-    `There is no plug-in ${unknown.join(', ')}. There are: ${plugins.map((p) => p.folder).join(', ')}`,
+    `There is no plug-in ${unknown.join(', ')}. There are: ${all.map((p) => p.folder).join(', ')}`,
   )
   process.exitCode = 2
 } else if (flags.table) {
   const { writeTable } = await import('./table.ts') // it needs what npm run build makes
   await writeTable()
 } else {
-  await buildAll(plugins.filter(({ folder }) => folders.length === 0 || folders.includes(folder)))
+  await buildAll(all.filter(({ folder }) => folders.length === 0 || folders.includes(folder)))
 }
 
 async function buildAll(wanted: readonly ExamplePlugin[]): Promise<void> {

@@ -57,6 +57,13 @@ export const plugins: readonly ExamplePlugin[] = [
   { folder: 'socket-rust', makes: 'socket.wasm', ...RUST },
 ]
 
+/** What runs scripts as plug-ins. It is no plug-in without one. */
+export const scriptEngine: ExamplePlugin = {
+  folder: 'script-engine',
+  makes: 'engine.wasm',
+  ...JAVASCRIPT,
+}
+
 /** What it does: the same for those that differ in their language only. */
 export function taskOf({ makes }: ExamplePlugin): string {
   return basename(makes, '.wasm')

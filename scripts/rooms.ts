@@ -33,6 +33,7 @@ export const ROOMS = [
   ['runtime', 'Connects a guest with its host: kernel, linking, renewal, WASI, the SDK.'],
   ['guest', 'Services for guests: host functions, outbound HTTP, stores, variables.'],
   ['plugin', 'Loads a plug-in: source, manifest, download, cache, compiled modules.'],
+  ['script', 'Makes a plug-in of a script: JavaScript, TypeScript without its types, bundles.'],
   ['module', 'The Wasm binary: the reader, its limits, the memory limit, the variant for `fresh`.'],
   ['observe', 'Logs, metrics, traces.'],
   ['platform', 'Process-wide state of Node.js, V8 and the operating system, and workarounds for them.'],

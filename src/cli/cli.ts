@@ -4,6 +4,7 @@ import {
   ConfigUnreadableError,
   MountConflictError,
   OptionsError,
+  ScriptInvalidError,
   StateInvalidError,
   StateUntrustedError,
   TrustInvalidError,
@@ -21,6 +22,7 @@ const MISTAKES = [
   ConfigUnreadableError,
   MountConflictError,
   OptionsError,
+  ScriptInvalidError,
   StateInvalidError,
   StateUntrustedError,
   TrustInvalidError,
@@ -106,6 +108,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   new: {
     summary: 'Create a plug-in project in one of nine languages.',
     load: async () => (await import('./new/new.ts')).newProject,
+  },
+  build: {
+    summary: 'Make an Extism plug-in of a JavaScript or TypeScript file.',
+    load: async () => (await import('./build.ts')).buildCommand,
   },
   openapi: {
     summary: 'Describe the routes as an OpenAPI document.',

@@ -17,9 +17,10 @@ export const help: Command = {
 /** Renders the overview: one screen of 80 x 24. */
 export function renderHelp(commands: Host['commands']): string {
   const others = Object.entries(commands).filter(([name]) => name !== 'serve')
-  return `wasm-serve <plugin.wasm> [function] [port] [flags]
+  return `wasm-serve <plugin.wasm | script> [function] [port] [flags]
 Serves Extism plug-ins over HTTP: POST a body, get the function's output.
   wasm-serve count.wasm count_vowels 9000  a function by name, on port 9000
+  wasm-serve hello.ts --watch              a script, again after each change
   wasm-serve plugins/                      each .wasm of the folder, at /<name>
 
 Commands:

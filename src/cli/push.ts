@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { basename, dirname, resolve } from 'node:path'
+import { basename, dirname, extname, resolve } from 'node:path'
 import {
   InputUnreadableError,
   ManifestInvalidError,
@@ -19,6 +19,7 @@ import { openRegistry } from '../plugin/oci/registry.ts'
 import { parseManifest } from '../plugin/source/manifest.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { readXtpText } from '../route/openapi/xtp-schema.ts'
+import { isScript } from '../script/script.ts'
 import { type Command, type OwnValues, renderPage, takeOwnFlags } from './command.ts'
 import { showTransfers } from './progress.ts'
 
@@ -110,7 +111,11 @@ async function readPushed(path: string, { smoke }: PushValues): Promise<PushedFi
   if (settings) return withManifest(path, modules, requests)
   const [main] = modules
   const bytes = coreModule(path, main?.bytes)
-  return { bytes, title: basename(path), annotations: { ...(await schemaOf(path)), ...requests } }
+  return {
+    bytes,
+    title: isScript(path) ? `${basename(path, extname(path))}.wasm` : basename(path),
+    annotations: { ...(await schemaOf(path)), ...requests },
+  }
 }
 
 /** The one module of the manifest that is a file is the artifact's. */

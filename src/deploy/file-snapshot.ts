@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FilesUnsettledError } from '../errors/errors.ts'
 import { errorCode } from '../platform/system-errors.ts'
+import { isServedScript } from '../plugin/source/url.ts'
 
 /** Records the state of files when they are read, to detect changes. For folders, the plug-ins in them count. */
 export class FileSnapshot {
@@ -104,7 +105,7 @@ function modulesIn(folder: string, seen = new Set<string>()): string[] {
     .flatMap((entry) => {
       const path = join(folder, entry.name)
       if (isFolder(entry, path)) return modulesIn(path, seen)
-      return /\.wasm$/i.test(entry.name) ? [path] : []
+      return /\.wasm$/i.test(entry.name) || isServedScript(entry.name) ? [path] : []
     })
 }
 

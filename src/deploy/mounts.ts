@@ -5,7 +5,7 @@ import { PluginUnreadableError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import { printable } from '../platform/text.ts'
 import type { Plugin } from '../plugin/plugin.ts'
-import { isUrl, nameOfSource, sourceName } from '../plugin/source/url.ts'
+import { isServedScript, isUrl, nameOfSource, sourceName } from '../plugin/source/url.ts'
 
 /** A plug-in and the base path of its routes. */
 export interface Mount {
@@ -26,10 +26,10 @@ export interface Mounted<Item> {
 }
 
 /**
- * The mounts of plug-in sources: a single file at the root, each of several at its name, each `.wasm` of a folder at its
- * relative path.
+ * The mounts of plug-in sources: a single file at the root, each of several at its name, each module of a folder at its
+ * relative path, or each script of a folder without modules.
  *
- * @throws {@link PluginUnreadableError} if a folder cannot be read, or contains no `.wasm`.
+ * @throws {@link PluginUnreadableError} if a folder cannot be read, or contains no plug-in.
  */
 export async function mountsOf(sources: readonly string[]): Promise<Mounted<Mount>> {
   const [only, ...others] = sources
@@ -61,7 +61,7 @@ export function nameOfWord(source: string): string {
 
 /** Whether an argument names a plug-in or a folder of them; the name of a function looks like neither. */
 export function isSource(word: string): boolean {
-  return isUrl(word) || /[/\\]|\.(?:wasm|json)(?:#|$)/i.test(word) || existsSync(word)
+  return isUrl(word) || /[/\\]|\.(?:wasm|json|[cm]?[jt]sx?)(?:#|$)/i.test(word) || existsSync(word)
 }
 
 export function isFolder(source: string): boolean {
@@ -138,9 +138,13 @@ function nameOf(source: string): string {
 }
 
 async function mountsIn(folder: string): Promise<Mount[]> {
-  const mounts: Mount[] = []
-  await walkFolder(folder, '', '', new Set(), mounts)
-  if (mounts.length === 0) throw new PluginUnreadableError(folder, 'there is no .wasm file in this directory')
+  const modules: Mount[] = []
+  const scripts: Mount[] = []
+  await walkFolder(folder, '', '', new Set(), modules, scripts)
+  // Scripts beside modules are their sources, or use them.
+  const mounts = modules.length > 0 ? modules : scripts
+  if (mounts.length === 0)
+    throw new PluginUnreadableError(folder, 'there is no .wasm file and no script in this directory')
   return mounts
 }
 
@@ -155,7 +159,8 @@ async function walkFolder(
   path: string,
   below: string,
   seen: Set<string>,
-  mounts: Mount[],
+  modules: Mount[],
+  scripts: Mount[],
 ): Promise<void> {
   const real = await realpath(folder)
   if (seen.has(real)) return
@@ -163,12 +168,16 @@ async function walkFolder(
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
     if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
-    if (isFolder(place))
-      await walkFolder(place, `${path}/${routePart(entry.name)}`, `${below}${entry.name}/`, seen, mounts)
-    else if (/\.wasm$/i.test(entry.name)) {
-      const name = nameOf(entry.name)
-      mounts.push({ ...mountAt(name, place), path: `${path}/${routePart(name)}`, plugin: `${below}${name}` })
+    if (isFolder(place)) {
+      const deeper = `${path}/${routePart(entry.name)}`
+      await walkFolder(place, deeper, `${below}${entry.name}/`, seen, modules, scripts)
+      continue
     }
+    const isModule = /\.wasm$/i.test(entry.name)
+    if (!isModule && !isServedScript(`${below}${entry.name}`)) continue
+    const name = nameOf(entry.name)
+    const mount = { ...mountAt(name, place), path: `${path}/${routePart(name)}`, plugin: `${below}${name}` }
+    ;(isModule ? modules : scripts).push(mount)
   }
 }
 

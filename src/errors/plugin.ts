@@ -19,12 +19,21 @@ export const PluginInvalidError = failure({
   remedy: 'Build a core module (not a component). The message has the kind of file, and the required memory.',
 })
 
+export const ScriptInvalidError = failure({
+  code: 'WASM_SERVE_SCRIPT_INVALID',
+  site: 'command',
+  message: 'Script %s cannot be used: %s',
+  cause:
+    'A script of JavaScript or TypeScript has a syntax error, imports what is not there, exports no function, or throws while it loads.',
+  remedy: 'Correct the line that the message names.',
+})
+
 export const PluginLoadFailedError = failure({
   code: 'WASM_SERVE_PLUGIN_LOAD_FAILED',
   site: 'command',
   message: 'Plug-in %s cannot be loaded: %s',
   cause:
-    'The thread that loads the plug-in has ended, or took more than 60 s, or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
+    'The thread that loads the plug-in has ended, or took more than 60 s (5 s for a script), or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
   remedy: 'Use a smaller module, or a faster machine. Reload the configuration after a change of files.',
 })
 

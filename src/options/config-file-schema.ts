@@ -24,7 +24,8 @@ export const configFileSchema: Schema = closedObject({
           type: 'string',
           minLength: 1,
           holds: 'source',
-          description: 'Path or URL of a `.wasm` file or of an Extism manifest.',
+          description:
+            'Path or URL of a `.wasm` file, of a JavaScript or TypeScript file, or of an Extism manifest.',
         },
         exports: {
           type: 'array',

@@ -1,8 +1,16 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
+import { ScriptInspector } from '../script/engine.ts'
+import { withoutTypes } from '../script/types.ts'
 import { type Admit, loadModule } from './load-module.ts'
-import type { FromLoadThread, LoadRequest, ToLoadThread } from './load-threads.ts'
+import type {
+  FromLoadThread,
+  InspectedScript,
+  LoadRequest,
+  ScriptRequest,
+  ToLoadThread,
+} from './load-threads.ts'
 import { cacheModule, loadCachedModule } from './module-cache.ts'
 import { packFacts } from './module-facts.ts'
 import { FileScanner } from './scan-file.ts'
@@ -11,6 +19,7 @@ import { FileScanner } from './scan-file.ts'
 
 const port = parentPort
 const scanner = new FileScanner()
+const scripts = new ScriptInspector()
 const postAnswer = (message: FromLoadThread, transfer: ArrayBuffer[] = []) =>
   port?.postMessage(message, transfer)
 
@@ -21,8 +30,29 @@ port?.on('message', (message: ToLoadThread) => {
   if (message === 'admitted') return
   if ('paths' in message)
     postAnswer({ scanned: message.paths.map((path) => scanner.scan(path, message.job)) })
+  else if ('script' in message) answerScript(message)
   else void answerLoad(message)
 })
+
+/** Pages of the memory in which a script is run to see what it exports: 128 MiB. */
+const SCRIPT_PAGES = 2_048
+
+function answerScript(request: ScriptRequest): void {
+  try {
+    // Node.js warns that it may remove types in another way one day; this thread has no other warnings.
+    process.removeAllListeners('warning')
+    postAnswer({ inspected: inspect(request) })
+  } catch (error) {
+    postAnswer({ failure: toFailure(error) })
+  }
+}
+
+function inspect({ script, hasTypes }: ScriptRequest): InspectedScript {
+  const source = hasTypes ? withoutTypes(script.source) : script.source
+  if (source === undefined) return {}
+  if (typeof source === 'object') return { facts: source }
+  return { source, facts: scripts.inspect({ ...script, source }, SCRIPT_PAGES) }
+}
 
 async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {
   try {

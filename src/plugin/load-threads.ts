@@ -13,6 +13,7 @@ import {
   terminateOrWriteOff,
   trackThread,
 } from '../platform/stuck-threads.ts'
+import type { Script, ScriptFacts } from '../script/script.ts'
 import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
 import { type KnownLists, type PackedFacts, unpackFacts } from './module-facts.ts'
 import type { ScanJob, ScannedFile } from './scan-file.ts'
@@ -29,13 +30,21 @@ interface ScanRequest {
   readonly job: ScanJob
 }
 
+/** A script to run. */
+export interface ScriptRequest {
+  readonly script: Script
+  /** Whether it is TypeScript. */
+  readonly hasTypes: boolean
+}
+
 /** Messages to a thread. */
-export type ToLoadThread = LoadRequest | ScanRequest | 'admitted'
+export type ToLoadThread = LoadRequest | ScanRequest | ScriptRequest | 'admitted'
 
 /** The final answer of a thread. */
 type LoadAnswer =
   | { readonly loaded: PostedModule }
   | { readonly scanned: readonly (ScannedFile<PackedFacts> | undefined)[] }
+  | { readonly inspected: InspectedScript }
   | { readonly failure: CallFailure }
 
 /** Facts are packed: receiving an object per export would block the event loop for half a second. */
@@ -147,6 +156,37 @@ async function scanSome(
   }
 }
 
+/** A script, and what it exports. */
+export interface InspectedScript {
+  /** Without types; undefined if only a compiler can remove them. */
+  readonly source?: string | undefined
+  readonly facts?: ScriptFacts | undefined
+}
+
+/** A script takes milliseconds to load. One that never ends is ended then. */
+const SCRIPT_LIMIT_MS = 5_000
+
+/**
+ * Runs a script in a thread, to see what it exports.
+ *
+ * @throws {@link PluginLoadFailedError} if it takes too long; the reason of the signal.
+ */
+export async function inspectInThread(
+  request: ScriptRequest,
+  { signal, log = SILENT }: Pick<LoadingContext, 'signal' | 'log'>,
+): Promise<InspectedScript> {
+  await enter(signal)
+  try {
+    const thread = idleThreads.pop() ?? new LoadThread()
+    const label = { plugin: request.script.file }
+    const answer = await thread.ask(request, label, { admit: none, signal, log, limitMs: SCRIPT_LIMIT_MS })
+    if (!('inspected' in answer)) throw new Error('a thread has not run the script')
+    return answer.inspected
+  } finally {
+    leave()
+  }
+}
+
 const none = () => undefined
 const SILENT: Log = { trace: none, debug: none, info: none, warn: none, error: none }
 
@@ -220,7 +260,7 @@ class LoadThread {
    * @throws its failure.
    */
   async ask(
-    request: LoadRequest | ScanRequest,
+    request: LoadRequest | ScanRequest | ScriptRequest,
     label: ThreadLabel & { readonly plugin: string },
     options: RunOptions,
   ): Promise<Exclude<LoadAnswer, { readonly failure: CallFailure }>> {
@@ -237,7 +277,7 @@ class LoadThread {
   }
 
   async #ask(
-    request: LoadRequest | ScanRequest,
+    request: LoadRequest | ScanRequest | ScriptRequest,
     name: string,
     { admit, signal, limitMs }: RunOptions,
   ): Promise<LoadAnswer> {
@@ -253,7 +293,10 @@ class LoadThread {
         }
         this.#onEnd = (reason) => fail(reason.message, reason)
         if (this.#ended) return this.#onEnd(this.#ended)
-        timer = setTimeout(() => fail(`it was not compiled after ${limitMs} ms`), limitMs)
+        timer = setTimeout(
+          () => fail(`${'script' in request ? 'it still ran' : 'it was not compiled'} after ${limitMs} ms`),
+          limitMs,
+        )
         this.#worker.on('message', take)
         this.#worker.postMessage(request, 'bytes' in request ? [request.bytes.buffer as ArrayBuffer] : [])
       })

@@ -31,7 +31,7 @@ function overOneConnection(base: string) {
   return async (method: string, path: string, bytes?: Uint8Array) => {
     const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/wasm' }
     const sent = request(base + path, { method, headers, agent }).end(bytes)
-    const [response]: [IncomingMessage] = await once(sent, 'response') as [IncomingMessage]
+    const [response]: [IncomingMessage] = (await once(sent, 'response')) as [IncomingMessage]
     return { status: response.statusCode, body: await json(response) }
   }
 }

@@ -67,34 +67,39 @@ extern "C" {
     fn clock_time_get(clock: u32, precision: u64, nanoseconds: *mut u64) -> u16;
 }
 
-/// A time of C: a clock has nanoseconds, the time of day microseconds.
+/// The times of C.
 #[repr(C)]
-pub struct Time {
+pub struct TimeSpec {
     seconds: i64,
-    fraction: i32,
+    nanoseconds: i32,
 }
 
-/// These two are of the C library, but that QuickJS starts without the host: it only wants a seed then. So all instances start alike.
+#[repr(C)]
+pub struct TimeVal {
+    seconds: i64,
+    microseconds: i64,
+}
+
+/// This and the next one are of the C library, but that QuickJS starts without the host: it only wants a seed then. So all instances start alike.
 #[no_mangle]
-pub extern "C" fn clock_gettime(clock: &u32, time: &mut Time) -> c_int {
-    tell(*clock, time, 1)
-}
-
-#[no_mangle]
-pub extern "C" fn gettimeofday(time: &mut Time, _zone: *mut c_void) -> c_int {
-    tell(0, time, 1_000)
-}
-
-fn tell(clock: u32, time: &mut Time, unit: u64) -> c_int {
-    let mut nanoseconds = 0;
-    if IS_STARTED.get() && unsafe { clock_time_get(clock, unit, &mut nanoseconds) } != 0 {
-        return -1;
-    }
-    *time = Time {
-        seconds: (nanoseconds / 1_000_000_000) as i64,
-        fraction: (nanoseconds % 1_000_000_000 / unit) as i32,
-    };
+pub extern "C" fn clock_gettime(clock: &u32, time: &mut TimeSpec) -> c_int {
+    let Some(nanoseconds) = tell(*clock) else { return -1 };
+    *time = TimeSpec { seconds: nanoseconds / 1_000_000_000, nanoseconds: (nanoseconds % 1_000_000_000) as i32 };
     0
+}
+
+#[no_mangle]
+pub extern "C" fn gettimeofday(time: &mut TimeVal, _zone: *mut c_void) -> c_int {
+    let Some(nanoseconds) = tell(0) else { return -1 };
+    *time = TimeVal { seconds: nanoseconds / 1_000_000_000, microseconds: nanoseconds % 1_000_000_000 / 1_000 };
+    0
+}
+
+/// Nanoseconds, or None if the host has no such clock.
+fn tell(clock: u32) -> Option<i64> {
+    let mut nanoseconds = 0;
+    let is_told = !IS_STARTED.get() || unsafe { clock_time_get(clock, 1, &mut nanoseconds) } == 0;
+    is_told.then_some(nanoseconds as i64)
 }
 
 extern "C" {

@@ -3,6 +3,7 @@ import { PARSED_FLAGS } from '../../options/config.ts'
 import { flags } from '../../options/flags.ts'
 import { didYouMean } from '../../platform/text.ts'
 import { BENCH_FLAGS } from '../bench/bench.ts'
+import { BUILD_FLAGS } from '../build.ts'
 import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
@@ -267,6 +268,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(FLEET_FLAGS),
   ...Object.entries(PUSH_FLAGS),
   ...Object.entries(NEW_FLAGS),
+  ...Object.entries(BUILD_FLAGS),
 ]
 
 /** @param commands - Names of the commands. */

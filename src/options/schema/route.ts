@@ -81,7 +81,9 @@ export const routeSchema = only({
         'WASM_SERVE_PLUGIN_UNREADABLE',
       ],
     },
-    pluginSource('Path or URL of the plug-in: a `.wasm` file or an Extism manifest.'),
+    pluginSource(
+      'Path or URL of the plug-in: a `.wasm` file, a JavaScript or TypeScript file, or an Extism manifest.',
+    ),
   ),
   function: option(
     { reach: 'place', edit: true },

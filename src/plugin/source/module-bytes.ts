@@ -3,6 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { DigestMismatchError, PluginUnreadableError } from '../../errors/errors.ts'
 import { didYouMean } from '../../platform/text.ts'
+import { isScript } from '../../script/script.ts'
 import { sha256InSlices } from './digest.ts'
 
 /** The bytes of a module, or the local file that has them. */
@@ -87,5 +88,5 @@ async function readFailureReason(error: unknown, path: string): Promise<string> 
 /** The plug-ins in the folder of the missing file. */
 async function neighbours(path: string): Promise<string[]> {
   const names = await readdir(dirname(path)).catch(() => [])
-  return names.filter((name) => /\.(?:wasm|json)$/.test(name))
+  return names.filter((name) => /\.(?:wasm|json)$/.test(name) || isScript(name))
 }

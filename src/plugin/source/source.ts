@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { DownloadRefusedError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
+import { isScript } from '../../script/script.ts'
 import { isHostNamespace } from '../host-imports.ts'
 import { manifestWithModule } from '../oci/artifact-manifest.ts'
 import type { Pulled, PullSettings } from '../oci/pull.ts'
@@ -239,7 +240,7 @@ class SourceReading {
     }
     const bytes = await checkDigest(await this.#read(from.path), digest, from.path)
     return openedModule(name, {
-      ...{ bytes, path: from.path },
+      ...(await this.#built(from.path, bytes, digest)),
       ...(await this.#verifyPath(from.path, bytes, isPinned)),
     })
   }
@@ -264,7 +265,12 @@ class SourceReading {
     const path = isUrl(source) ? pathOfSource(pinned.place) : pinned.place
     const bytes = await checkDigest(await this.#read(path), pinned.digest, path)
     const verified = await this.#verifyPath(path, bytes, pinned.digest !== undefined)
-    return { name, base: dirname(resolve(path)), path, bytes, ...verified }
+    return {
+      name,
+      base: dirname(resolve(path)),
+      ...(await this.#built(path, bytes, pinned.digest)),
+      ...verified,
+    }
   }
 
   async verifyAgain(bytes: Uint8Array, digest: string, origin: ModuleOrigin | undefined): Promise<void> {
@@ -330,6 +336,19 @@ class SourceReading {
     if (isPinned || !this.#rules) return { isCovered: isPinned }
     const origin = await verifyDetached(this.#rules, name, place, bytes, readBundle)
     return { isCovered: origin !== undefined, origin }
+  }
+
+  /** A module in its file; of a script, the plug-in that is made of it, which is in no file. */
+  async #built(
+    path: string,
+    bytes: Uint8Array,
+    pin: string | undefined,
+  ): Promise<Pick<OpenedSource, 'bytes' | 'path'>> {
+    if (!isScript(path)) return { bytes, path }
+    const { pluginOfFile } = await import('./script-source.ts') // loaded on demand
+    const { onFile } = this.#options
+    const isAlone = pin !== undefined || this.#rules !== undefined
+    return { bytes: await pluginOfFile(path, bytes, { signal: this.#ended.signal, onFile, isAlone }) }
   }
 
   #read(path: string): Promise<Uint8Array> {

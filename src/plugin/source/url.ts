@@ -1,5 +1,6 @@
-import { basename, isAbsolute, normalize, resolve, sep } from 'node:path'
+import { basename, extname, isAbsolute, normalize, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isScript } from '../../script/script.ts'
 
 /** Text without its optional `#sha256=` suffix. */
 export interface Pinned<Place> {
@@ -103,7 +104,7 @@ function isPathOrUrl(text: string): boolean {
 }
 
 /**
- * The name of a plug-in that has none in the configuration: its relative path without `.wasm`, or the file of an absolute
+ * The name of a plug-in that has none in the configuration: its relative path without its ending, or the file of an absolute
  * one, because clients get names in answers; its URL without credentials and query; its artifact without tag and digest.
  * An update has the name of its predecessor.
  */
@@ -115,9 +116,21 @@ export function nameOfSource(source: string): string {
 }
 
 function pathName(path: string): string {
-  return normalize(path)
-    .replaceAll(sep, '/')
-    .replace(/(?<=[^/])\.wasm$/i, '')
+  const name = normalize(path).replaceAll(sep, '/')
+  const ending = extname(name)
+  return ending.toLowerCase() === '.wasm' || isScript(name)
+    ? name.slice(0, name.length - ending.length)
+    : name
+}
+
+/**
+ * Whether a script of a folder is served. Those that only others use begin with `_`, as does their folder, or are tests or
+ * configurations of tools.
+ *
+ * @param path - Relative to the folder.
+ */
+export function isServedScript(path: string): boolean {
+  return isScript(path) && !/(?:^|[/\\])_/.test(path) && !/\.(?:test|spec|config)\.[a-z]+$/i.test(path)
 }
 
 /** The file name of a path or URL; for a URL without one, its host; for an artifact of a registry, the end of its name. */

@@ -362,6 +362,7 @@ test('what the package exports changes only on purpose', () => {
       "RouteNotFoundError",
       "RuntimeUnfitError",
       "ScopeMissingError",
+      "ScriptInvalidError",
       "ShuttingDownError",
       "SignatureInvalidError",
       "SignatureMissingError",

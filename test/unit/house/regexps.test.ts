@@ -50,7 +50,6 @@ const HARMLESS: Readonly<Record<string, readonly (readonly [source: string, reas
     ],
   ],
   'src/observe/log/secrets.ts': [['"(?:[^"\\\\]|\\\\.)*":?', 'each quote of JSON has another one']],
-  'src/plugin/source/url.ts': [['(?<=[^/])\\.wasm$', 'nothing is repeated']],
   'src/route/openapi/routes-document.ts': [
     [':(\\w+)(?:\\([^)]*\\))*\\??', 'of URLs of routes, which the operator writes'],
   ],

@@ -293,7 +293,7 @@ test('a mutant is rewritten or refused, and what the engine accepted before it a
     }),
     { numRuns: runs(500) },
   )
-  expect(accepted).toBeGreaterThan(40)
+  expect(accepted).toBeGreaterThan(10)
 })
 
 test.each([

@@ -1,0 +1,93 @@
+import { isBuiltin } from 'node:module'
+import { basename, dirname, join } from 'node:path'
+import { ScriptInvalidError } from '../../errors/errors.ts'
+import { bundleScript, NO_NODE } from '../../script/bundle.ts'
+import { pluginOfScript, problemWithFunctions } from '../../script/engine.ts'
+import { isModuleFile, type Script, type ScriptFacts } from '../../script/script.ts'
+import { inspectInThread } from '../load-threads.ts'
+
+/** How a script is read. */
+interface ScriptOptions {
+  readonly signal?: AbortSignal | undefined
+  /** Receives the path of each file that it imports. */
+  readonly onFile?: ((path: string) => void) | undefined
+  /** Whether its digest or signature is checked, which does not cover other files: then it may import none. */
+  readonly isAlone: boolean
+}
+
+/**
+ * Makes a plug-in of a script. Its types are removed by Node.js; what needs more than that is compiled and bundled by esbuild.
+ *
+ * @throws {@link ScriptInvalidError} with the file, line and column; `PackageMissingError` if it needs esbuild;
+ * `PluginLoadFailedError` if it does not end; the reason of the signal.
+ */
+export async function pluginOfFile(
+  path: string,
+  bytes: Uint8Array,
+  options: ScriptOptions,
+): Promise<Uint8Array> {
+  const file = basename(path)
+  const written: Script = { file, source: textOf(bytes, path), isModule: isModuleFile(file) }
+  const first = /x$/i.test(file) ? undefined : await inspect(written, /\.[cm]?ts$/i.test(file), options)
+  const missing = first?.facts && importOf(first.facts)
+  if (first?.facts && (missing === undefined || isBuiltin(missing))) return finish(first, path)
+  if (options.isAlone)
+    throw new ScriptInvalidError(path, 'its digest or signature covers this file only, and it needs more')
+  const why = missing === undefined ? `to compile ${path}` : `for the imports of ${path}`
+  const { source, map, files } = await bundleScript(path, why)
+  for (const each of files) options.onFile?.(each)
+  return finish(await inspect({ file, source, isModule: true, map }, false, options), path)
+}
+
+/** A script that was run. */
+interface Inspected {
+  readonly script: Script
+  /** undefined if its types cannot be removed here. */
+  readonly facts: ScriptFacts | undefined
+}
+
+async function inspect(script: Script, hasTypes: boolean, { signal }: ScriptOptions): Promise<Inspected> {
+  const { source = script.source, facts } = await inspectInThread({ script, hasTypes }, { signal })
+  return { script: { ...script, source }, facts }
+}
+
+/** The import for which a script has failed. Others may be tried. */
+function importOf({ message, missing }: ScriptFacts): string | undefined {
+  return message === undefined ? undefined : missing[0]
+}
+
+function finish({ script, facts = { missing: [] } }: Inspected, path: string): Uint8Array {
+  const missing = importOf(facts)
+  if (missing !== undefined) {
+    const why = isBuiltin(missing) ? NO_NODE : 'there is no such file or package'
+    throw new ScriptInvalidError(
+      placeOfImport(script, missing, path),
+      `it imports ${JSON.stringify(missing)}: ${why}`,
+    )
+  }
+  const { message, functions = [], file = script.file, line, column = 1 } = facts
+  if (message !== undefined) {
+    const place = file === script.file ? path : join(dirname(path), file)
+    throw new ScriptInvalidError(line === undefined ? path : `${place}:${line}:${column}`, message)
+  }
+  const problem = problemWithFunctions(functions)
+  if (problem !== undefined) throw new ScriptInvalidError(path, problem)
+  return pluginOfScript(script, functions)
+}
+
+function placeOfImport({ source }: Script, name: string, path: string): string {
+  const at = [`'${name}'`, `"${name}"`, `\`${name}\``]
+    .map((text) => source.indexOf(text))
+    .find((found) => found >= 0)
+  if (at === undefined) return path
+  const before = source.slice(0, at).split('\n')
+  return `${path}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+function textOf(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new ScriptInvalidError(path, 'it is not UTF-8 text', { cause: error })
+  }
+}

@@ -1,0 +1,83 @@
+import { createRequire, isBuiltin } from 'node:module'
+import { basename, dirname, relative, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { BuildFailure, BuildOptions, BuildResult, Message } from 'esbuild'
+import { ScriptInvalidError } from '../errors/errors.ts'
+import { loadPackage } from '../platform/packages.ts'
+import type { SourceMap } from './script.ts'
+
+/** A script with all that it imports. */
+interface Bundle {
+  readonly source: string
+  readonly map: SourceMap
+  /** The files in it, with absolute paths. */
+  readonly files: readonly string[]
+}
+
+/** Why plug-ins cannot import modules of Node.js. */
+export const NO_NODE = 'plug-ins have no Node.js API'
+
+/**
+ * Compiles a script and bundles what it imports, by esbuild: that of the script's project, else that beside this package.
+ *
+ * @param why - What needs it, for the message.
+ * @throws {@link ScriptInvalidError} with the place; `PackageMissingError` if there is no esbuild.
+ */
+export async function bundleScript(path: string, why: string): Promise<Bundle> {
+  const { build } = await loadPackage(why, 'esbuild', () => importEsbuild(path))
+  const folder = dirname(resolve(path))
+  const options: BuildOptions = {
+    entryPoints: [resolve(path)],
+    absWorkingDir: folder,
+    outfile: resolve(folder, 'script.js'),
+    bundle: true,
+    write: false,
+    metafile: true,
+    format: 'esm',
+    platform: 'neutral',
+    mainFields: ['module', 'main'],
+    target: 'es2023',
+    charset: 'utf8',
+    sourcemap: 'external',
+    sourcesContent: false,
+    logLevel: 'silent',
+  }
+  const result = await build(options).catch((error: unknown) => {
+    const [first] = isBuildFailure(error) ? error.errors : []
+    if (!first) throw error
+    throw new ScriptInvalidError(placeOf(first, folder, path), reasonOf(first))
+  })
+  return bundleOf(result, folder)
+}
+
+async function importEsbuild(path: string): Promise<typeof import('esbuild')> {
+  try {
+    return await import(pathToFileURL(createRequire(resolve(path)).resolve('esbuild')).href)
+  } catch {
+    return import('esbuild')
+  }
+}
+
+function bundleOf({ outputFiles = [], metafile }: BuildResult, folder: string): Bundle {
+  const textOf = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? ''
+  const { sources, mappings } = JSON.parse(textOf('.map')) as SourceMap
+  const files = Object.keys(metafile?.inputs ?? {}).map((file) => resolve(folder, file))
+  return { source: textOf('.js'), map: { sources, mappings }, files }
+}
+
+function isBuildFailure(error: unknown): error is BuildFailure {
+  return error instanceof Error && 'errors' in error && Array.isArray(error.errors)
+}
+
+function placeOf({ location }: Message, folder: string, path: string): string {
+  if (!location) return path
+  const file = relative(folder, resolve(folder, location.file))
+  const shown = file === basename(path) ? path : resolve(folder, file)
+  return `${shown}:${location.line}:${location.column + 1}`
+}
+
+function reasonOf({ text }: Message): string {
+  const name = /^Could not resolve "(.+)"$/.exec(text)?.[1]
+  if (name === undefined) return text
+  return `it imports ${JSON.stringify(name)}: ${isBuiltin(name) ? NO_NODE : 'there is no such file or package'}`
+}

@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { ByteReader, concat, leb } from '../module/bytes.ts'
+import { CODE, constant } from '../module/instructions.ts'
+import { KERNEL_WASM } from '../module/kernel-wasm.ts'
+import { capMemory } from '../module/memory-cap.ts'
+import { readModule } from '../module/module.ts'
+import { type ModuleView, SECTION } from '../module/module-view.ts'
+import { appendItems, renderExport, renderItems, withContents } from '../module/module-writer.ts'
+import { EXTISM_NAMESPACE } from '../module/names.ts'
+import { packageFile } from '../platform/packages.ts'
+import type { Script, ScriptFacts } from './script.ts'
+
+/*
+ * The engine is QuickJS as a started plug-in that waits for its script: see plugins/script-engine. It gets the script as a line of
+ * JSON, which describes it, and its text.
+ */
+
+/** Exports of plug-ins. */
+const MEMORY = 'memory'
+const INITIALIZE = '_initialize'
+
+/** Exports of the engine. */
+const SPACE = 'script_space'
+const START = 'script_start'
+const INSPECT = 'script_inspect'
+const CALL = 'script_call'
+
+/** Names that a function of a script cannot have. */
+const TAKEN: readonly string[] = [MEMORY, INITIALIZE, '_start']
+
+/** @throws Error if the package is incomplete. */
+function readEngine(): ModuleView {
+  const bytes = readFileSync(packageFile('plugins/script-engine/engine.wasm'))
+  return readModule(bytes, { limits: 'none', readsCode: false }, 'the script engine')
+}
+
+/**
+ * Makes a plug-in of a script: the engine, with the script as data, an export per function, and an `_initialize` that runs the script.
+ *
+ * @param functions - The functions of the script that it exports.
+ */
+export function pluginOfScript(script: Script, functions: readonly string[]): Uint8Array {
+  const view = readEngine()
+  const indexOf = (wanted: string) => leb(view.exports.find(({ name }) => name === wanted)?.index ?? -1)
+  const data = dataOf(script, functions)
+  const typeCount = countItems(view, SECTION.type)
+  const segmentCount = countItems(view, SECTION.data)
+  const segment = leb(segmentCount)
+  const own = view.functions.length
+  const initialize = body([
+    ...[...constant(data.length), CODE.call, ...indexOf(SPACE), ...constant(0), ...constant(data.length)],
+    ...[...MEMORY_INIT, ...segment, 0, ...DATA_DROP, ...segment, CODE.call, ...indexOf(START)],
+  ])
+  const callers = functions.map((_, place) => body([...constant(place), CODE.call, ...indexOf(CALL)]))
+  const exports = [
+    renderExport(MEMORY, 'memory', 0),
+    renderExport(INITIALIZE, 'function', own),
+    ...functions.map((name, place) => renderExport(name, 'function', own + 1 + place)),
+  ]
+  const types = [leb(typeCount), ...functions.map(() => leb(typeCount + 1))]
+  return withContents(
+    view,
+    new Map([
+      [SECTION.type, appendItems(view, SECTION.type, [NOTHING_TO_NOTHING, NOTHING_TO_CODE])],
+      [SECTION.function, appendItems(view, SECTION.function, types)],
+      [SECTION.export, renderItems(exports)],
+      [SECTION.dataCount, leb(segmentCount + 1)],
+      [SECTION.code, appendItems(view, SECTION.code, [initialize, ...callers])],
+      [SECTION.data, appendItems(view, SECTION.data, [concat([PASSIVE, leb(data.length), data])])],
+    ]),
+  )
+}
+
+/** `() -> ()` and `() -> i32`. */
+const NOTHING_TO_NOTHING = Uint8Array.of(0x60, 0, 0)
+const NOTHING_TO_CODE = Uint8Array.of(0x60, 0, 1, 0x7f)
+
+const MEMORY_INIT = [0xfc, 8]
+const DATA_DROP = [0xfc, 9]
+
+/** Data that is copied by an instruction only. */
+const PASSIVE = Uint8Array.of(1)
+
+/** A function without locals. */
+function body(code: readonly number[]): Uint8Array {
+  const bytes = Uint8Array.from([0, ...code, CODE.end])
+  return concat([leb(bytes.length), bytes])
+}
+
+function countItems({ bytes, sections, name }: ModuleView, wanted: number): number {
+  const section = sections.find(({ id }) => id === wanted)
+  return section ? new ByteReader(bytes, section.content, section.end, name).u32() : 0
+}
+
+function dataOf({ source, file, isModule, map }: Script, functions: readonly string[]): Uint8Array {
+  return Buffer.from(`${JSON.stringify({ file, isModule, map, functions })}\n${source}`)
+}
+
+/** Why functions of a script cannot be those of a plug-in; undefined if they can. */
+export function problemWithFunctions(functions: readonly string[]): string | undefined {
+  if (functions.length === 0) return 'it exports no function: write "export" before one'
+  const taken = functions.find((name) => TAKEN.includes(name))
+  return taken && `it exports ${taken}, which is an export of every plug-in: give the function another name`
+}
+
+/** Runs scripts to see what they export. A script may never end: run it in a thread that can be terminated. */
+export class ScriptInspector {
+  #engine: WebAssembly.Module | undefined
+
+  /** @param maxPages - Maximum of its memory, in pages of 64 KiB. */
+  inspect(script: Script, maxPages: number): ScriptFacts {
+    this.#engine ??= new WebAssembly.Module(
+      capMemory(readEngine(), maxPages).bytes as Uint8Array<ArrayBuffer>,
+    )
+    const data = dataOf(script, [])
+    const engine = instantiate(this.#engine)
+    engine.bytes(engine.run(SPACE, data.length), data.length).set(data)
+    const at = engine.run(INSPECT)
+    const length = new DataView(engine.bytes(at, 4).slice().buffer).getUint32(0, true)
+    return JSON.parse(Buffer.from(engine.bytes(at + 4, length)).toString())
+  }
+}
+
+interface RunningEngine {
+  run(name: string, ...args: number[]): number
+  bytes(at: number, length: number): Uint8Array
+}
+
+function instantiate(module: WebAssembly.Module): RunningEngine {
+  let memory: WebAssembly.Memory | undefined
+  const bytes = (at: number, length: number) => {
+    if (!memory) throw new Error('the engine has no memory yet')
+    return new Uint8Array(memory.buffer, at, length)
+  }
+  const { exports } = new WebAssembly.Instance(module, {
+    [EXTISM_NAMESPACE]: extismFunctions(),
+    wasi_snapshot_preview1: wasiFunctions(bytes),
+  })
+  if (exports.memory instanceof WebAssembly.Memory) memory = exports.memory
+  return {
+    bytes,
+    run(name, ...args) {
+      const found = exports[name]
+      if (typeof found !== 'function') throw new Error(`the engine has no function ${name}`)
+      return Number(found(...args)) >>> 0
+    },
+  }
+}
+
+/** Nobody's configuration and variables. The log of an instance has what the script logs. */
+function extismFunctions(): WebAssembly.ModuleImports {
+  const kernel = new WebAssembly.Instance(new WebAssembly.Module(KERNEL_WASM)).exports
+  const nothing = () => 0n
+  const log = () => undefined
+  return {
+    ...kernel,
+    ...{ config_get: nothing, var_get: nothing, var_set: log, get_log_level: () => 0 },
+    ...{ log_trace: log, log_debug: log, log_info: log, log_warn: log, log_error: log },
+    ...{ http_headers: nothing, http_status_code: () => 0 },
+    http_request: () => {
+      throw new Error('a script cannot send requests while it is loaded: send them in a function')
+    },
+  }
+}
+
+/** The clock and random numbers; nothing else. */
+function wasiFunctions(bytes: (at: number, length: number) => Uint8Array): WebAssembly.ModuleImports {
+  const done = 0
+  const unsupported = 58
+  return new Proxy(
+    {
+      clock_time_get: (_clock: number, _precision: bigint, at: number) => {
+        const now = Buffer.alloc(8)
+        now.writeBigUInt64LE(BigInt(Date.now()) * 1_000_000n)
+        bytes(at, 8).set(now)
+        return done
+      },
+      random_get: (at: number, length: number) => {
+        bytes(at, length).set(randomBytes(length))
+        return done
+      },
+    },
+    { get: (known, name) => Reflect.get(known, name) ?? (() => unsupported) },
+  )
+}
