@@ -2,7 +2,12 @@
 
 use crate::{clock, web_url};
 use extism_pdk::{config, extism, var, LogLevel, Memory};
-use rquickjs::{function::Func, Ctx, Exception, Object, TypedArray};
+use rquickjs::{
+    function::{Func, Opt},
+    Ctx, Exception, Object, TypedArray,
+};
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::time::Duration;
 
 pub fn functions<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
@@ -22,6 +27,7 @@ pub fn functions<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     host.set("log", Func::from(log))?;
     host.set("encode", Func::from(|ctx: Ctx<'js>, text: String| TypedArray::new(ctx, text)))?;
     host.set("decode", Func::from(decode))?;
+    host.set("digest", Func::from(digest))?;
     host.set("randomBytes", Func::from(random_bytes))?;
     host.set("random", Func::from(clock::random))?;
     host.set("sleep", Func::from(|ms: f64| std::thread::sleep(Duration::from_secs_f64(ms / 1_000.0))))?;
@@ -52,8 +58,8 @@ fn get_var(ctx: Ctx, name: String) -> rquickjs::Result<Option<TypedArray<u8>>> {
     found.map(|bytes| TypedArray::new(ctx, bytes)).transpose()
 }
 
-fn set_var(ctx: Ctx, name: String, bytes: Option<TypedArray<u8>>) -> rquickjs::Result<()> {
-    match bytes {
+fn set_var(ctx: Ctx, name: String, bytes: Opt<TypedArray<u8>>) -> rquickjs::Result<()> {
+    match bytes.0 {
         Some(bytes) => var::set(name, view(&bytes)),
         None => var::remove(name),
     }
@@ -61,9 +67,9 @@ fn set_var(ctx: Ctx, name: String, bytes: Option<TypedArray<u8>>) -> rquickjs::R
 }
 
 /// @param about - Extism's description of a request, as JSON.
-fn request<'js>(ctx: Ctx<'js>, about: String, body: Option<TypedArray<'js, u8>>) -> rquickjs::Result<Object<'js>> {
+fn request<'js>(ctx: Ctx<'js>, about: String, body: Opt<TypedArray<'js, u8>>) -> rquickjs::Result<Object<'js>> {
     let about = block(&ctx, about.as_bytes())?;
-    let body = body.map(|bytes| block(&ctx, view(&bytes))).transpose()?;
+    let body = body.0.map(|bytes| block(&ctx, view(&bytes))).transpose()?;
     let at = unsafe { extism::http_request(about.offset(), body.as_ref().map_or(0, Memory::offset)) };
     let status = unsafe { extism::http_status_code() };
     let headers = Memory::find(unsafe { extism::http_headers() });
@@ -98,6 +104,18 @@ fn decode(bytes: TypedArray<u8>, must_be_valid: bool) -> Option<String> {
         return String::from_utf8(view(&bytes).to_vec()).ok();
     }
     Some(String::from_utf8_lossy(view(&bytes)).into_owned())
+}
+
+/// @param name - Of the hash, as in the Web Cryptography API.
+fn digest<'js>(ctx: Ctx<'js>, name: String, bytes: TypedArray<'js, u8>) -> rquickjs::Result<TypedArray<'js, u8>> {
+    let bytes = view(&bytes);
+    let hash = match name.as_str() {
+        "SHA-1" => Sha1::digest(bytes).to_vec(),
+        "SHA-256" => Sha256::digest(bytes).to_vec(),
+        "SHA-384" => Sha384::digest(bytes).to_vec(),
+        _ => Sha512::digest(bytes).to_vec(),
+    };
+    TypedArray::new(ctx, hash)
 }
 
 fn random_bytes(ctx: Ctx, length: usize) -> rquickjs::Result<TypedArray<u8>> {

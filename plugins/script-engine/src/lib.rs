@@ -12,8 +12,8 @@ use rquickjs::module::Declared;
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Error, Exception, FromJs, Function, Module, Object, Persistent, Runtime, Value};
 use std::cell::{OnceCell, RefCell};
 
-/// Makes the globals of scripts. It returns the functions that this file calls.
-const GLOBALS: &str = include_str!("globals.js");
+/// Makes the globals of scripts, and returns the functions that this file calls: `globals`, bundled.
+const GLOBALS: &str = include_str!("../target/globals.js");
 
 /// The name of [`GLOBALS`] in stacks, which its functions leave out.
 const GLOBALS_FILE: &str = "wasm-serve";

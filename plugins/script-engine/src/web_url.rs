@@ -1,11 +1,11 @@
 //! URLs as browsers read them. Host names are ASCII or already encoded (`xn--`).
 
-use rquickjs::{Ctx, Object};
+use rquickjs::{function::Opt, Ctx, Object};
 use url::{quirks, Url};
 
 /// The parts of a URL; None if it is not one.
-pub fn parse<'js>(ctx: Ctx<'js>, text: String, base: Option<String>) -> rquickjs::Result<Option<Object<'js>>> {
-    let base = base.as_deref().map(Url::parse);
+pub fn parse<'js>(ctx: Ctx<'js>, text: String, base: Opt<String>) -> rquickjs::Result<Option<Object<'js>>> {
+    let base = base.0.as_deref().map(Url::parse);
     let parsed = match &base {
         Some(Err(_)) => return Ok(None),
         Some(Ok(base)) => base.join(&text),

@@ -1,5 +1,5 @@
-import { isBuiltin } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { createRequire, isBuiltin } from 'node:module'
+import { basename, dirname, join, resolve } from 'node:path'
 import { ScriptInvalidError } from '../../errors/errors.ts'
 import { bundleScript, NO_NODE } from '../../script/bundle.ts'
 import { pluginOfScript, problemWithFunctions } from '../../script/engine.ts'
@@ -30,7 +30,7 @@ export async function pluginOfFile(
   const written: Script = { file, source: textOf(bytes, path), isModule: isModuleFile(file) }
   const first = /x$/i.test(file) ? undefined : await inspect(written, /\.[cm]?ts$/i.test(file), options)
   const missing = first?.facts && importOf(first.facts)
-  if (first?.facts && (missing === undefined || isBuiltin(missing))) return finish(first, path)
+  if (first?.facts && (missing === undefined || isOfNode(missing, path))) return finish(first, path)
   if (options.isAlone)
     throw new ScriptInvalidError(path, 'its digest or signature covers this file only, and it needs more')
   const why = missing === undefined ? `to compile ${path}` : `for the imports of ${path}`
@@ -59,7 +59,7 @@ function importOf({ message, missing }: ScriptFacts): string | undefined {
 function finish({ script, facts = { missing: [] } }: Inspected, path: string): Uint8Array {
   const missing = importOf(facts)
   if (missing !== undefined) {
-    const why = isBuiltin(missing) ? NO_NODE : 'there is no such file or package'
+    const why = isOfNode(missing, path) ? NO_NODE : 'there is no such file or package'
     throw new ScriptInvalidError(
       placeOfImport(script, missing, path),
       `it imports ${JSON.stringify(missing)}: ${why}`,
@@ -73,6 +73,17 @@ function finish({ script, facts = { missing: [] } }: Inspected, path: string): U
   const problem = problemWithFunctions(functions)
   if (problem !== undefined) throw new ScriptInvalidError(path, problem)
   return pluginOfScript(script, functions)
+}
+
+/** Whether a name is that of a module of Node.js, and of no package that is installed, such as `buffer`. */
+function isOfNode(name: string, path: string): boolean {
+  if (!isBuiltin(name)) return false
+  try {
+    createRequire(resolve(path)).resolve(`${name}/package.json`)
+    return false
+  } catch {
+    return true
+  }
 }
 
 function placeOfImport({ source }: Script, name: string, path: string): string {

@@ -1,0 +1,119 @@
+import { base64Of, bytesOf, fromBase64 } from './bytes.js'
+
+/* The interface of Extism's JavaScript PDK. */
+
+/** Whether the call has output. */
+let hasOutput = false
+
+/** @returns whether there was output since it was asked before. */
+export function takeOutput() {
+  const had = hasOutput
+  hasOutput = false
+  return had
+}
+
+export const Host = {
+  inputBytes: () => host.input().buffer,
+  inputString: () => textInput(),
+  outputBytes: (data) => {
+    hasOutput = true
+    host.output(bytesOf(data, 'the output'))
+    return true
+  },
+  outputString: (text) => {
+    hasOutput = true
+    host.outputText(String(text).toWellFormed())
+    return true
+  },
+  arrayBufferToBase64: (data) => base64Of(bytesOf(data)),
+  base64ToArrayBuffer: (text) => fromBase64(text).buffer,
+  getFunctions: () => {
+    throw new Error('Host.getFunctions: scripts cannot import functions of the host')
+  },
+}
+
+function textInput() {
+  return host.inputText() ?? host.decode(host.input(), false)
+}
+
+export const Config = { get: (name) => host.config(String(name)) ?? null }
+
+export const Var = {
+  getBytes: (name) => host.getVar(String(name))?.buffer ?? null,
+  getString: (name) => {
+    const bytes = host.getVar(String(name))
+    return bytes ? host.decode(bytes, false) : null
+  },
+  set: (name, value) => host.setVar(String(name), bytesOf(value, 'the value of a variable')),
+  remove: (name) => host.setVar(String(name)),
+}
+
+export const Http = {
+  request: ({ url, method = 'GET', headers = {} }, body) => {
+    const { status, headers: text, body: bytes } = send(url, method, headers, body)
+    return { status, body: host.decode(bytes, false), ...(text && { headers: headersOf(text) }) }
+  },
+}
+
+export function send(url, method, headers, body) {
+  const texts = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
+  const about = JSON.stringify({ url: String(url), method: String(method), headers: texts })
+  return body === undefined || body === null
+    ? host.request(about)
+    : host.request(about, bytesOf(body, 'a body'))
+}
+
+/** Extism hosts give headers as texts, or lists of them. */
+export function headersOf(json) {
+  const headers = json ? JSON.parse(json) : {}
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]))
+}
+
+export class MemoryHandle {
+  constructor(offset, len) {
+    Object.assign(this, { offset, len })
+  }
+  readBytes() {
+    return host.read(Number(this.offset)).buffer
+  }
+  readString() {
+    return host.decode(host.read(Number(this.offset)), false)
+  }
+  readJsonObject() {
+    return JSON.parse(this.readString())
+  }
+  readUInt32() {
+    return new DataView(this.readBytes()).getUint32(0, true)
+  }
+  readUInt64() {
+    return new DataView(this.readBytes()).getBigUint64(0, true)
+  }
+  readFloat32() {
+    return new DataView(this.readBytes()).getFloat32(0, true)
+  }
+  readUFloat64() {
+    return new DataView(this.readBytes()).getFloat64(0, true)
+  }
+  free() {
+    host.free(Number(this.offset))
+  }
+}
+
+function blockOf(data) {
+  const bytes = bytesOf(data)
+  return new MemoryHandle(host.allocate(bytes), bytes.length)
+}
+
+export const Memory = {
+  fromString: (text) => blockOf(String(text)),
+  fromBuffer: (data) => blockOf(data),
+  fromJsonObject: (value) => blockOf(JSON.stringify(value)),
+  allocUInt32: (value) => blockOf(Uint32Array.of(value)),
+  allocUInt64: (value) => blockOf(BigUint64Array.of(BigInt(value))),
+  allocFloat32: (value) => blockOf(Float32Array.of(value)),
+  allocFloat64: (value) => blockOf(Float64Array.of(value)),
+  find: (offset) => {
+    const length = host.lengthOf(Number(offset))
+    return length > 0 ? new MemoryHandle(offset, length) : undefined
+  },
+}

@@ -1,0 +1,49 @@
+import { atob, btoa, TextDecoder, TextEncoder } from './bytes.js'
+import { structuredClone } from './clone.js'
+import { console } from './console.js'
+import { crypto } from './crypto.js'
+import { AbortController, AbortSignal, CustomEvent, Event, EventTarget } from './events.js'
+import { Config, Host, Http, Memory, MemoryHandle, Var } from './extism.js'
+import { fetch, Headers, Request, Response } from './fetch.js'
+import { describe } from './inspect.js'
+import * as script from './script.js'
+import { setAbout } from './stack.js'
+import * as timers from './timers.js'
+import { URL, URLSearchParams } from './url.js'
+
+/* The globals of scripts, and what lib.rs needs of JavaScript. `host` has the functions of host.rs. */
+
+const { clearTimeout, performance, queueMicrotask, setImmediate, setInterval, setTimeout } = timers
+const { module, require } = script
+
+const globals = {
+  ...{ AbortController, AbortSignal, Config, CustomEvent, Event, EventTarget, Headers, Host, Http },
+  ...{ Memory, MemoryHandle, Request, Response, TextDecoder, TextEncoder, URL, URLSearchParams, Var },
+  ...{ atob, btoa, console, crypto, fetch, performance, queueMicrotask, structuredClone },
+  ...{ setImmediate, setInterval, setTimeout },
+  ...{ clearImmediate: clearTimeout, clearInterval: clearTimeout, clearTimeout },
+  ...{ exports: module.exports, global: globalThis, module, require, self: globalThis },
+}
+for (const [name, value] of Object.entries(globals))
+  Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false })
+Math.random = host.random
+
+let functions = []
+
+export const engine = {
+  call: script.call,
+  commonJs: script.commonJs,
+  describe,
+  describedBy: (json) => {
+    const about = JSON.parse(json)
+    setAbout(about)
+    functions = about.functions
+    return about
+  },
+  ended: timers.clearTimers,
+  inspect: script.factsOf,
+  inspectFailure: script.factsOfFailure,
+  mayBeModule: script.mayBeModule,
+  started: (exported) => script.start(exported, functions),
+  turn: timers.turn,
+}

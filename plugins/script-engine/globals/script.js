@@ -1,0 +1,88 @@
+import { Host, takeOutput } from './extism.js'
+import { inspect, isClass, messageOf } from './inspect.js'
+import { framesOf } from './stack.js'
+
+export const module = { exports: {} }
+let functions = []
+
+export function require(name) {
+  host.miss(String(name))
+  throw new ReferenceError(`cannot import ${JSON.stringify(String(name))}`)
+}
+
+const isFunction = (value) => typeof value === 'function' && !isClass(value)
+
+/** The functions of a module, by name. A module that was bundled from `module.exports` has them as `default`. */
+function functionsOf(exported) {
+  if (exported === module.exports && isFunction(exported)) return { default: exported }
+  const own = Object.entries(exported).filter(([, value]) => isFunction(value))
+  if (own.length > 0 || typeof exported.default !== 'object' || exported.default === null)
+    return Object.fromEntries(own)
+  return Object.fromEntries(Object.entries(exported.default).filter(([, value]) => isFunction(value)))
+}
+
+/** Whether it has parameters: without any it reads the input, if at all, by itself. */
+function takesInput(run) {
+  const text = Function.prototype.toString.call(run)
+  return run.length > 0 || !/^(?:async\b\s*)?(?:function\b)?\s*\*?\s*[\w$]*\s*\(\s*\)/.test(text)
+}
+
+/** A JSON object or array is passed as such, other text as text, other bytes as bytes; nothing as nothing. */
+function argument() {
+  const text = host.inputText()
+  if (text === undefined || text === null) return host.input()
+  if (text === '') return undefined
+  if (!/^\s*[{[]/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function finish(result) {
+  if (result === undefined) return 0
+  if (takeOutput()) return typeof result === 'number' ? result | 0 : 0
+  if (typeof result === 'string') Host.outputString(result)
+  else if (result instanceof ArrayBuffer || ArrayBuffer.isView(result)) Host.outputBytes(result)
+  else {
+    const json = JSON.stringify(result)
+    if (json === undefined)
+      throw new TypeError(`the function returned ${inspect(result)}, which is neither text, bytes nor JSON`)
+    Host.outputString(json)
+  }
+  return 0
+}
+
+export function call(index) {
+  const { run, isGiven } = functions[index]
+  takeOutput()
+  const result = isGiven ? run(argument()) : run()
+  return typeof result?.then === 'function' ? Promise.resolve(result).then(finish) : finish(result)
+}
+
+export const commonJs = () => module.exports
+
+/** Only a module may have `import`, `export` and a top-level `await`. */
+export function mayBeModule(error, source) {
+  return error instanceof SyntaxError && /\b(?:import|export|await)\b/.test(source)
+}
+
+/** @param names - The functions that can be called, by their places in this list. */
+export function start(exported, names) {
+  const found = functionsOf(exported)
+  functions = names.map((name) => ({ run: found[name], isGiven: takesInput(found[name]) }))
+}
+
+/** What wasm-serve learns of a script: see `ScriptFacts`. */
+export function factsOf(exported, missing) {
+  return JSON.stringify({ functions: Object.keys(functionsOf(exported)), missing })
+}
+
+export function factsOfFailure(error, missing) {
+  const isError = error instanceof Error
+  const frame = isError ? framesOf(error).find(({ line }) => line) : undefined
+  const { file, line, column } = frame ?? {}
+  const message = isError ? messageOf(error) : `it threw ${inspect(error)}`
+  return JSON.stringify({ message, file, line, column, missing })
+}
