@@ -57,7 +57,12 @@ export async function readManifest({ reference }: Operation, response: HttpRespo
 
 /** The media type of a response, without parameters. */
 export function contentType({ headers }: HttpResponse): string {
-  return (headers.get('content-type') ?? '').replace(/;.*/s, '').trim().toLowerCase()
+  return mediaTypeIn(headers.get('content-type') ?? '')
+}
+
+/** A media type without parameters, in lower case. */
+export function mediaTypeIn(text: string): string {
+  return text.replace(/;.*/s, '').trim().toLowerCase()
 }
 
 /** The digest as in a descriptor. */
