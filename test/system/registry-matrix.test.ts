@@ -145,7 +145,8 @@ describeWith(['docker-registry', 'go', 'python3', 'skopeo'], () => {
       const name = nameAt(server, 'own')
       const pushed = await run(['push', guest('upper'), `oci://${name}:1`])
       expect(pushed).toMatchObject({ code: 0, stderr: '' })
-      expect(pushed.stdout.trim()).toBe(`oci://${name}@${await client.resolve(referenceTo(name), '1')}`)
+      const pinned = `${name}@${await client.resolve(referenceTo(name), '1')}`
+      expect(pushed.stdout).toBe(`oci://${pinned}\nSign it: cosign sign --key cosign.key ${pinned}\n`)
       await expectUpper(name)
     })
 
