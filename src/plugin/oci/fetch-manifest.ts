@@ -28,7 +28,7 @@ export function manifestRequest(repository: Repository, reference: string): Regi
     actions: 'pull',
     method: 'GET',
     url: `/v2/${repository.repository}/manifests/${reference}`,
-    headers: { accept: MANIFEST_TYPES },
+    headers: () => ({ accept: MANIFEST_TYPES }),
   }
 }
 
@@ -56,8 +56,8 @@ export async function readManifest({ reference }: Operation, response: HttpRespo
 }
 
 /** The media type of a response, without parameters. */
-export function contentType({ headers }: HttpResponse): string {
-  return mediaTypeIn(headers.get('content-type') ?? '')
+export function contentType({ header }: HttpResponse): string {
+  return mediaTypeIn(header('content-type') ?? '')
 }
 
 /** A media type without parameters, in lower case. */
