@@ -7,6 +7,7 @@ import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Attempt } from '../../src/deploy/deployments.ts'
 import { followTags } from '../../src/deploy/follow-tags.ts'
+import { RegistryRefusedError, RegistryUnreachableError } from '../../src/errors/errors.ts'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { changing } from '../support/change.ts'
 import { run, start } from '../support/cli.ts'
@@ -333,6 +334,28 @@ test('a tag is followed: a new digest goes live after its trial, a refused one d
   for (let live = false; !live; ) live = (await once(attempts, 'ended'))[0].deployment !== undefined
   expect(await post('/', 'abc')).toMatchObject({ body: 'ABC' })
   expect(lines[1]).toMatchObject({ from: first.digest, to: fixed.digest })
+})
+
+test('a tag whose registry fails is logged once, whatever the words of the registry', async () => {
+  const registry = await openOciRegistry()
+  putPlugin(registry, ECHO, '1')
+  const { deployments } = await changing([{ plugin: `oci://${registry.host}/${NAME}:1`, url: '/' }])
+  const polls = new EventEmitter<{ asked: [number] }>()
+  let count = 0
+  vi.spyOn(deployments, 'resolveTag').mockImplementation(async () => {
+    polls.emit('asked', ++count)
+    if (count === 4) throw new RegistryRefusedError('it', 'no access')
+    throw new RegistryUnreachableError('it', `request ${count}`)
+  })
+  const lines: object[] = []
+  const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) })
+  onTestFinished(followTags(deployments, 5, log))
+  while (count < 6) await once(polls, 'asked')
+  expect(lines).toMatchObject([
+    { msg: expect.stringContaining('request 1') },
+    { msg: expect.stringContaining('no access') },
+    { msg: expect.stringContaining('request 5') },
+  ])
 })
 
 test('push writes what pull reads, with the manifest, the schema and smoke requests', async () => {
