@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import type { Socket } from 'node:net'
+import { BlockList, isIP, type Socket } from 'node:net'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
 import { networkProblem } from '../source/network-problem.ts'
 import { isLoopback } from '../source/url.ts'
@@ -25,7 +25,7 @@ export function proxyOf(
   throw new CredentialsInvalidError(name.toUpperCase(), 'it is not the URL of an http or https proxy')
 }
 
-/** Whether `NO_PROXY` lists a host: by its name, that of a domain above it, with or without a port, or by `*`. */
+/** Whether `NO_PROXY` lists a host: by its name, that of a domain above it, with or without a port, by its network, or by `*`. */
 function isExcluded(url: URL, noProxy: string): boolean {
   const { host, port: ownPort } = addressOf(url)
   return noProxy
@@ -33,9 +33,22 @@ function isExcluded(url: URL, noProxy: string): boolean {
     .split(/[\s,]+/)
     .some((entry) => {
       const [, name = '', port = String(ownPort)] = /^(?:\*?\.)?\[?(.*?)\]?(?::(\d+))?$/.exec(entry) ?? []
+      if (isInNetwork(host, entry)) return true
       if (name === '' || port !== String(ownPort)) return false
       return name === '*' || host === name || host.endsWith(`.${name}`)
     })
+}
+
+/** Whether a host is an address in a network such as `10.0.0.0/8`. */
+function isInNetwork(host: string, network: string): boolean {
+  const [start = '', bits = ''] = network.split('/')
+  const family = isIP(host)
+  if (family === 0 || isIP(start) !== family || !/^\d{1,3}$/.test(bits)) return false
+  if (Number(bits) > (family === 6 ? 128 : 32)) return false
+  const list = new BlockList()
+  const type = family === 6 ? 'ipv6' : 'ipv4'
+  list.addSubnet(start, Number(bits), type)
+  return list.check(host, type)
 }
 
 /** The host of a URL, without the brackets of IPv6, and its port. */

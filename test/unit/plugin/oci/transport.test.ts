@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
 import { expect, onTestFinished, test } from 'vitest'
+import { proxyOf } from '../../../../src/plugin/oci/proxy.ts'
 import { openRegistry } from '../../../../src/plugin/oci/registry.ts'
 import { selfSigned } from '../../../support/certificate.ts'
 import { digestOf, openOciRegistry } from '../../../support/oci-registry.ts'
@@ -67,6 +68,20 @@ test('an answer in an unknown content coding is refused', async () => {
     code: REFUSED,
     message: expect.stringContaining('exi'),
   })
+})
+
+test.each([
+  ['10.1.2.3:5000', '10.0.0.0/8', true],
+  ['10.1.2.3:5000', '192.168.0.0/16, 10.1.2.3', true],
+  ['10.1.2.3:5000', '10.1.2.0/33', false],
+  ['10.1.2.3:5000', '10.1.2.0/x', false],
+  ['11.1.2.3:5000', '10.0.0.0/8', false],
+  ['[fd00::1]:5000', 'fd00::/8', true],
+  ['[fd00::1]:5000', '10.0.0.0/8', false],
+  ['10.registry.example', '10.0.0.0/8', false],
+])('%s is excluded from proxies by %s: %s', (host, NO_PROXY, isExcluded) => {
+  const proxy = proxyOf(new URL(`https://${host}/`), { HTTPS_PROXY: 'proxy.example:3128', NO_PROXY })
+  expect(proxy?.href).toBe(isExcluded ? undefined : 'http://proxy.example:3128/')
 })
 
 interface ProxyOptions {
