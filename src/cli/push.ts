@@ -14,10 +14,17 @@ import { printable } from '../platform/text.ts'
 import { COMPANIONS } from '../plugin/oci/artifact.ts'
 import { ARTIFACT_MODULE_PATH, manifestWithModule } from '../plugin/oci/artifact-manifest.ts'
 import { pushPlugin } from '../plugin/oci/push.ts'
-import { parseReference, renderPinned, renderReference } from '../plugin/oci/reference.ts'
+import {
+  OCI_SCHEME,
+  parseReference,
+  referenceHint,
+  renderPinned,
+  renderReference,
+} from '../plugin/oci/reference.ts'
 import { openRegistry } from '../plugin/oci/registry.ts'
 import { parseManifest } from '../plugin/source/manifest.ts'
 import { readSource } from '../plugin/source/source.ts'
+import { showSource } from '../plugin/source/url.ts'
 import { readXtpText } from '../route/openapi/xtp-schema.ts'
 import { isScript } from '../script/script.ts'
 import { type Command, type OwnValues, renderPage, takeOwnFlags } from './command.ts'
@@ -45,7 +52,7 @@ export const PUSH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve push <plugin.wasm|manifest.json> oci://REGISTRY/NAME[:TAG] [flags]',
   about:
-    'Pushes a plug-in to an OCI registry, in the layout of the CNCF, and prints its\ndigest. The XTP schema beside it and the Extism manifest travel as annotations.',
+    'Pushes a plug-in to an OCI registry, in the layout of the CNCF. Prints its\nreference with the digest, and on standard error the command that signs it. The\nXTP schema beside it and the Extism manifest travel as annotations.',
   examples: [
     'wasm-serve push hello.wasm oci://ghcr.io/acme/hello:1.2',
     'wasm-serve push manifest.json oci://ghcr.io/acme/hello:1.2',
@@ -74,7 +81,8 @@ export const pushCommand: Command = {
       )
     if (tooMany !== undefined) throw new UsageError(`push: unexpected "${tooMany}"`)
     const reference = parseReference(target)
-    if ('problem' in reference) throw new SourceInvalidError(target, reference.problem)
+    if ('problem' in reference)
+      throw new SourceInvalidError(showSource(target), reference.problem + referenceHint(target))
     if (reference.digest !== undefined || reference.pin !== undefined)
       throw new SourceInvalidError(target, 'push computes the digest: name a tag only')
 
@@ -94,8 +102,10 @@ export const pushCommand: Command = {
     const annotations = { ...origin, ...plugin.annotations }
     const pushed = await pushPlugin(registry, reference, { ...plugin, created, annotations })
     const pinned = renderPinned(reference, pushed.digest)
-    const result = { reference: pinned, tag, digest: pushed.digest, bytes: pushed.bytes }
-    host.out.write(values.json ? `${JSON.stringify(result)}\n` : `${printable(pinned)}\n`)
+    const image = pinned.slice(OCI_SCHEME.length)
+    const result = { reference: pinned, image, tag, digest: pushed.digest, bytes: pushed.bytes }
+    host.out.write(`${values.json ? JSON.stringify(result) : printable(pinned)}\n`)
+    if (!values.json) host.writeError(`Sign it: cosign sign --key cosign.key ${printable(image)}\n`)
   },
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { errorFields } from '../errors/failure.ts'
+import { errorCode } from '../platform/system-errors.ts'
 import { type Attempt, type Deployments, reload } from './deployments.ts'
 
 /** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
@@ -36,14 +37,14 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   let failed: Reported | undefined
-  let unanswered = new Map<string, string>()
+  let unanswered = new Map<string, unknown>()
   let waitMs = pollMs * Math.random() // nodes that start together poll at different times
   for (;;) {
     await sleep(waitMs, undefined, { signal, ref: false })
     waitMs = pollMs * (1 + JITTER * (2 * Math.random() - 1))
     const { digests, failures } = await newDigests(deployments, signal)
-    for (const [reference, message] of failures)
-      if (unanswered.get(reference) !== message) log.warn({ reference }, message)
+    for (const [reference, error] of failures)
+      if (!isSame(unanswered.get(reference), error)) log.warn({ reference }, (error as Error).message)
     unanswered = failures
     if (digests.size === 0 && !deployments.behind?.isOfTags) continue // also what could not be served, and is gone
     const key = JSON.stringify([...digests])
@@ -65,19 +66,24 @@ async function follow(
 async function newDigests(
   deployments: Deployments,
   signal: AbortSignal,
-): Promise<{ digests: Map<string, string>; failures: Map<string, string> }> {
+): Promise<{ digests: Map<string, string>; failures: Map<string, unknown> }> {
   const digests = new Map<string, string>()
-  const failures = new Map<string, string>()
+  const failures = new Map<string, unknown>()
   for (const [reference, before] of deployments.tags) {
     try {
       const now = await deployments.resolveTag(reference, signal)
       if (now !== before) digests.set(reference, now)
     } catch (error) {
       signal.throwIfAborted()
-      failures.set(reference, (error as Error).message)
+      failures.set(reference, error)
     }
   }
   return { digests, failures }
+}
+
+/** Whether a tag fails as before. The words of a registry, such as the id of a request, may differ each time. */
+function isSame(before: unknown, error: unknown): boolean {
+  return before !== undefined && errorCode(before) === errorCode(error)
 }
 
 function reportOnce(

@@ -5,7 +5,7 @@ import { failure } from './failure.ts'
 export const RegistryUnreachableError = failure({
   code: 'WASM_SERVE_REGISTRY_UNREACHABLE',
   site: 'command',
-  message: 'The registry does not answer for %s: %s',
+  message: 'The registry is not available for %s: %s',
   cause:
     'The registry cannot be reached or failed several times. The pull policy does not permit a cached copy, or there is none.',
   remedy: 'Check the network, the name of the registry, and its state.',

@@ -49,6 +49,18 @@ export function parseObject(bytes: Uint8Array | undefined): JsonObject | undefin
   return 'value' in parsed && isObject(parsed.value) ? parsed.value : undefined
 }
 
+/** Parses the JSON object at the start of a text; what follows it is not read. @returns undefined if there is none. */
+export function parseFirstObject(text: string): JsonObject | undefined {
+  let depth = 0
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charAt(at)
+    if (char === '"') at = endOfString(text, at)
+    if (char === '{') depth++
+    if (char === '}' && --depth === 0) return parseObject(Buffer.from(text.slice(0, at + 1)))
+  }
+  return undefined
+}
+
 /** Parses JSON and refuses duplicate keys: parsers disagree about which of the values counts. */
 export function parseStrictJson(text: string): ReturnType<typeof parseJson> {
   const parsed = parseJson(text)

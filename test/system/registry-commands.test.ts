@@ -7,6 +7,7 @@ import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Attempt } from '../../src/deploy/deployments.ts'
 import { followTags } from '../../src/deploy/follow-tags.ts'
+import { RegistryRefusedError, RegistryUnreachableError } from '../../src/errors/errors.ts'
 import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
 import { changing } from '../support/change.ts'
 import { run, start } from '../support/cli.ts'
@@ -335,6 +336,28 @@ test('a tag is followed: a new digest goes live after its trial, a refused one d
   expect(lines[1]).toMatchObject({ from: first.digest, to: fixed.digest })
 })
 
+test('a tag whose registry fails is logged once, whatever the words of the registry', async () => {
+  const registry = await openOciRegistry()
+  putPlugin(registry, ECHO, '1')
+  const { deployments } = await changing([{ plugin: `oci://${registry.host}/${NAME}:1`, url: '/' }])
+  const polls = new EventEmitter<{ asked: [number] }>()
+  let count = 0
+  vi.spyOn(deployments, 'resolveTag').mockImplementation(async () => {
+    polls.emit('asked', ++count)
+    if (count === 4) throw new RegistryRefusedError('it', 'no access')
+    throw new RegistryUnreachableError('it', `request ${count}`)
+  })
+  const lines: object[] = []
+  const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) })
+  onTestFinished(followTags(deployments, 5, log))
+  while (count < 6) await once(polls, 'asked')
+  expect(lines).toMatchObject([
+    { msg: expect.stringContaining('request 1') },
+    { msg: expect.stringContaining('no access') },
+    { msg: expect.stringContaining('request 5') },
+  ])
+})
+
 test('push writes what pull reads, with the manifest, the schema and smoke requests', async () => {
   const { registry, cache, reference, call } = await openTest()
   const folder = temporaryFolder()
@@ -346,8 +369,9 @@ test('push writes what pull reads, with the manifest, the schema and smoke reque
   const push = (...args: string[]) =>
     run(['push', ...args], { SOURCE_DATE_EPOCH: '1700000000' }, { cwd: folder })
   const first = await push('manifest.json', reference(':1'), '--smoke', 'smoke.json', '--json')
-  const { digest } = JSON.parse(first.stdout)
+  const { digest, image } = JSON.parse(first.stdout)
   expect(registry.digestOf(NAME, '1')).toBe(digest)
+  expect(image).toBe(`${registry.host}/${NAME}@${digest}`) // as other programs take it
   const again = await push('manifest.json', reference(':2'), '--smoke', 'smoke.json')
   expect(again.stdout).not.toContain(digest) // the version is part of it
   expect((await push('manifest.json', reference(':1'), '--smoke', 'smoke.json')).stdout).toContain(digest)
@@ -364,6 +388,29 @@ test('push writes what pull reads, with the manifest, the schema and smoke reque
   expect(await call(':1')).toMatchObject({ code: 0, stdout: expect.stringContaining('Hello abc') })
   const { stdout } = await run(['inspect', reference(':1'), '--json', '--cache-folder', cache])
   expect(JSON.parse(stdout).modules[0].memories[0].cap).toBe(25)
+})
+
+test('push prints the reference, and the command that signs it', async () => {
+  const { registry, reference } = await openTest()
+  const { stdout } = await run(['push', guest('upper'), reference(':1')])
+  const pinned = `${registry.host}/${NAME}@${registry.digestOf(NAME, '1')}`
+  expect(stdout).toBe(`oci://${pinned}\nSign it: cosign sign --key cosign.key ${pinned}\n`)
+})
+
+test.each([
+  ['ghcr.io/acme/hello:1', 'WASM_SERVE_PLUGIN_UNREADABLE', 'write oci://ghcr.io/acme/hello:1'],
+  ['docker://ghcr.io/acme/hello:1', 'WASM_SERVE_SOURCE_INVALID', 'write oci://ghcr.io/acme/hello:1'],
+  ['oci://user:s3cret@ghcr.io/acme/hello', 'WASM_SERVE_SOURCE_INVALID', 'credentials come from'],
+])('%s is refused with what to write', async (source, code, text) => {
+  for (const args of [
+    ['call', source],
+    ['push', guest('echo'), source],
+  ]) {
+    const refused = await run(args)
+    expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(text) })
+    expect(refused.stderr).not.toContain('s3cret')
+  }
+  expect((await run(['call', source])).stderr).toContain(code)
 })
 
 test.each([

@@ -386,9 +386,17 @@ const UPLOAD_FAULTS: Readonly<Record<string, readonly [code: string, intercept: 
     'REGISTRY_REFUSED',
     (request, answer) => isPost(request) && status(answer, 202, { location: 'http://169.254.169.254/' }),
   ],
-  'redirects it': [
+  'redirects it to another host without TLS': [
     'REGISTRY_REFUSED',
-    (request, answer) => isPut(request) && status(answer, 307, { location: 'http://127.0.0.1:1/' }),
+    (request, answer) => isPut(request) && status(answer, 307, { location: 'http://169.254.169.254/' }),
+  ],
+  'redirects it without end': [
+    'REGISTRY_REFUSED',
+    (request, answer) => isPut(request) && status(answer, 307, { location: request.url ?? '' }),
+  ],
+  'redirects it as no upload is': [
+    'REGISTRY_REFUSED',
+    (request, answer) => isPut(request) && status(answer, 302, { location: '/' }),
   ],
   'breaks off each time': [
     'REGISTRY_UNREACHABLE',

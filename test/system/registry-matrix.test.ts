@@ -94,6 +94,10 @@ const COMMANDS: Readonly<Record<string, (name: string) => readonly string[]>> = 
     ...['oci:layout', `docker://${name}:1`],
   ],
   'oras of Python': (name) => ['oras-python', '-c', orasPush(name, '')],
+  'oras of Python, with another file and no media types': (name) => [
+    ...['oras-python', '-c'],
+    orasPush(name, '', ['upper.wasm', 'config.json']),
+  ],
   'oras of Python, with the config of the CNCF': (name) => [
     ...['oras-python', '-c'],
     orasPush(name, `, manifest_config="config.json:${SHAPES.cncf.config}"`),
@@ -104,8 +108,8 @@ const COMMANDS: Readonly<Record<string, (name: string) => readonly string[]>> = 
   ],
 }
 
-function orasPush(name: string, more: string): string {
-  return `import oras.client; oras.client.OrasClient(insecure=True).push(target="${name}:1", files=["upper.wasm:application/wasm"], disable_path_validation=True${more})`
+function orasPush(name: string, more: string, files = ['upper.wasm:application/wasm']): string {
+  return `import oras.client; oras.client.OrasClient(insecure=True).push(target="${name}:1", files=${JSON.stringify(files)}, disable_path_validation=True${more})`
 }
 
 /** Runs a program. @returns its exit code, and its output if it failed. */
@@ -145,7 +149,8 @@ describeWith(['docker-registry', 'go', 'python3', 'skopeo'], () => {
       const name = nameAt(server, 'own')
       const pushed = await run(['push', guest('upper'), `oci://${name}:1`])
       expect(pushed).toMatchObject({ code: 0, stderr: '' })
-      expect(pushed.stdout.trim()).toBe(`oci://${name}@${await client.resolve(referenceTo(name), '1')}`)
+      const pinned = `${name}@${await client.resolve(referenceTo(name), '1')}`
+      expect(pushed.stdout).toBe(`oci://${pinned}\nSign it: cosign sign --key cosign.key ${pinned}\n`)
       await expectUpper(name)
     })
 

@@ -110,7 +110,7 @@ test('a registry that is down while its tag is followed stops neither the server
   const url = await server.listening()
   const post = async () => (await fetch(url, { method: 'POST', body: 'abC' })).text()
   isDown = true
-  await server.logged('The registry does not answer')
+  await server.logged('The registry is not available')
   expect(await post()).toBe('ABC')
   putPlugin(registry, ECHO, '1')
   isDown = false

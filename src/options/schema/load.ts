@@ -48,7 +48,7 @@ export const loadSchema = only({
               }),
             ),
             ca: Type.Optional(
-              pemFile('Certificate authority (PEM) of the registry. Default: those of Node.js. (undici)'),
+              pemFile('Certificate authority (PEM) of the registry. Default: those of Node.js.'),
             ),
           },
           { additionalProperties: false },

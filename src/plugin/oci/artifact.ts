@@ -23,6 +23,13 @@ export const WASM_LAYER_TYPE = 'application/wasm'
  */
 export const WASM_CONFIG_TYPE = 'application/vnd.wasm.config.v0+json'
 
+/** Media types of a module of today: packed, it may say so. */
+const MODULE_TYPES: readonly string[] = [
+  WASM_LAYER_TYPE,
+  `${WASM_LAYER_TYPE}+gzip`,
+  `${WASM_LAYER_TYPE}+zstd`,
+]
+
 /** Media types of modules before {@link WASM_LAYER_TYPE}: of wasm-to-oci and Spin, and of wasmCloud. */
 const LEGACY_LAYER_TYPES: readonly string[] = [
   'application/vnd.wasm.content.layer.v1+wasm',
@@ -77,13 +84,14 @@ export interface FindOptions {
  * Fetches an artifact and finds the plug-in in it. Everything is fetched by digest. The shapes, by the media types of the layers:
  *
  * - `cncf`: the config is `application/vnd.wasm.config.v0+json`, and there is one layer, `application/wasm`.
- * - `oras`: any other config, and one layer `application/wasm`. Layers of other types are ignored.
+ * - `oras`: any other config, and one layer `application/wasm`, also with `+gzip` or `+zstd`; or without it, one layer
+ *   `application/octet-stream` whose title ends in `.wasm`. Layers of other types are ignored.
  * - `legacy`: the same with one of the two media types that were used before.
  * - `image`: a container image, with exactly one `plugin.wasm` in the tar archives of its layers or, without that name, exactly one
- *   `*.wasm`. A layer may also be the module itself.
+ *   `*.wasm`. A layer may also be the module itself. A layer with a title that is neither is ignored.
  *
- * A module may be packed with gzip or zstd. Of an index, the manifest for `wasm` is taken; without one the only one; else
- * that for linux/amd64. Attestations are skipped.
+ * A module may be packed with gzip or zstd. Of an index, the manifest for `wasm` is taken; without one that for linux/amd64;
+ * else the only one. Of several for the same platform, such as two variants, the first is taken. Attestations are skipped.
  *
  * @param digest - Of the manifest or index: `sha256:` and 64 hex digits.
  * @throws {@link ArtifactUnsupportedError} if it is not clear what the plug-in is, it is a component, or it is damaged.
@@ -152,11 +160,11 @@ class Search {
 
   #choose({ manifests }: OciIndex): Descriptor {
     const plain = manifests.filter((each) => !isAttestation(each))
-    const forWasm = plain.filter(isForWasm)
-    const rest = plain.length === 1 ? plain : plain.filter(isForLinux)
-    const [chosen, other] = forWasm.length > 0 ? forWasm : rest
-    if (!chosen || other) {
-      const found = plain.map(({ platform }) => `${platform?.os ?? 'any'}/${platform?.architecture ?? 'any'}`)
+    const groups = [plain.filter(isForWasm), plain.filter(isForLinux), plain]
+    const group = groups.find(({ length }) => length > 0) ?? []
+    const [chosen, ...others] = group
+    if (!chosen || !others.every((other) => isAlike(other, chosen))) {
+      const found = plain.map(({ platform }) => `${platform?.os || 'any'}/${platform?.architecture || 'any'}`)
       throw this.refuse(`its index must have one manifest for wasm or linux/amd64; it has ${listed(found)}`)
     }
     if (INDEX_TYPES.includes(chosen.mediaType)) throw this.refuse('its index leads to another index')
@@ -172,14 +180,14 @@ class Search {
       throw this.refuse(
         `a Wasm artifact has one layer, and it has ${layers.length}: ${listed(typesOf(layers))}`,
       )
-    const modern = layers.filter(({ mediaType }) => mediaType === WASM_LAYER_TYPE)
-    const legacy = layers.filter(({ mediaType }) => LEGACY_LAYER_TYPES.includes(mediaType))
-    const [layer, other] = [...modern, ...legacy]
-    if (other) throw this.refuse(`it has several modules: ${listed([...modern, ...legacy].map(labelOf))}`)
+    const typed = layers.filter(({ mediaType }) => MODULE_TYPES.includes(mediaType) || isLegacy(mediaType))
+    const modules = typed.length > 0 ? typed : layers.filter(isNamedModule)
+    const [layer, other] = modules
+    if (other) throw this.refuse(`it has several modules: ${listed(modules.map(labelOf))}`)
     if (layer) {
       const bytes = await unpackWhole(await this.#blob(layer, options.downloadLimit), budget)
       const shape = config.mediaType === WASM_CONFIG_TYPE ? 'cncf' : 'oras'
-      return { bytes, shape: modern.length > 0 ? shape : 'legacy', layer }
+      return { bytes, shape: isLegacy(layer.mediaType) ? 'legacy' : shape, layer }
     }
     if (!layers.some(({ mediaType }) => IMAGE_LAYER_TYPES.includes(mediaType))) {
       const found = listed([manifest.artifactType ?? config.mediaType, ...typesOf(layers)])
@@ -193,22 +201,33 @@ class Search {
     { downloadLimit }: FindOptions,
     budget: UnpackBudget,
   ): Promise<Uint8Array> {
-    const size = layers.reduce((sum, layer) => sum + layer.size, 0)
+    const images = layers.filter(({ mediaType }) => IMAGE_LAYER_TYPES.includes(mediaType))
+    // A layer with a title is a file beside the image.
+    const other = layers.find((layer) => !images.includes(layer) && titleOf(layer) === undefined)
+    if (other) throw this.refuse(`it is an image with a layer of another kind, ${listed([other.mediaType])}`)
+    const size = images.reduce((sum, layer) => sum + layer.size, 0)
     if (size > downloadLimit)
       throw this.refuse(`its layers have ${size} bytes, more than ${downloadLimit} (--download-limit)`)
     const modules = new ImageModules(budget)
-    for (const layer of layers) {
-      if (!IMAGE_LAYER_TYPES.includes(layer.mediaType))
-        throw this.refuse(`it is an image with a layer of another kind, ${listed([layer.mediaType])}`)
-      await modules.add(await this.#blob(layer, downloadLimit), titleOf(layer))
-    }
+    for (const layer of images) await this.#addLayer(modules, layer, downloadLimit)
     const candidates = modules.candidates()
-    const [found, other] = candidates
-    if (!found) throw this.refuse('its image has no .wasm file')
-    if (other)
+    const [found, second] = candidates
+    if (!found)
+      throw this.refuse(`its image has no .wasm file; its layers are ${listed(layers.map(labelOf))}`)
+    if (second)
       throw this.refuse(`its image has several modules: ${listed(candidates.map(({ path }) => path))}`)
     if (!found.bytes) throw this.refuse(`${listed([found.path])} in its image is a link or a special file`)
     return found.bytes
+  }
+
+  async #addLayer(modules: ImageModules, layer: Descriptor, maxBytes: number): Promise<void> {
+    const bytes = await this.#blob(layer, maxBytes)
+    try {
+      await modules.add(bytes, titleOf(layer))
+    } catch (error) {
+      if (!(error instanceof UnpackError)) throw error
+      throw this.refuse(`its layer ${listed([labelOf(layer)])}: ${error.message}`, error)
+    }
   }
 
   #blob(descriptor: Descriptor, maxBytes: number): Promise<Uint8Array> {
@@ -270,6 +289,17 @@ function isAttestation({ platform, annotations }: Descriptor): boolean {
   return isUnknown || annotations['vnd.docker.reference.type'] !== undefined
 }
 
+/** Whether two manifests are the same, or for the same platform: their variants differ at most, which is nothing to a module. */
+function isAlike(one: Descriptor, other: Descriptor): boolean {
+  if (one.digest === other.digest) return true
+  const { platform } = one
+  return (
+    platform !== undefined &&
+    platform.os === other.platform?.os &&
+    platform.architecture === other.platform.architecture
+  )
+}
+
 function isForWasm({ platform }: Descriptor): boolean {
   return platform?.architecture === 'wasm' || platform?.os.startsWith('wasi') === true
 }
@@ -284,6 +314,15 @@ function typesOf(layers: readonly Descriptor[]): string[] {
 
 function labelOf(layer: Descriptor): string {
   return titleOf(layer) ?? layer.digest
+}
+
+function isLegacy(mediaType: string): boolean {
+  return LEGACY_LAYER_TYPES.includes(mediaType)
+}
+
+/** Programs that know no media type for a module call it a file, and its title says more. */
+function isNamedModule(layer: Descriptor): boolean {
+  return layer.mediaType === 'application/octet-stream' && /\.wasm$/i.test(titleOf(layer) ?? '')
 }
 
 /** The file name that ORAS gives a layer. */

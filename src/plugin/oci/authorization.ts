@@ -2,7 +2,7 @@ import { RegistryRefusedError } from '../../errors/errors.ts'
 import { isHeaderValue, printable } from '../../platform/text.ts'
 import { showUrl } from '../source/url.ts'
 import { problemWithAnswer, readSmallObject } from './answer.ts'
-import type { Credentials } from './credentials.ts'
+import type { CredentialSearch, Credentials, Login } from './credentials.ts'
 import { type Endpoint, problemWithTarget } from './endpoint.ts'
 import type { Operation } from './operation.ts'
 import type { Repository } from './reference.ts'
@@ -16,7 +16,7 @@ export interface Access {
 
 /** The parts of the client that getting a token needs. */
 interface TokenSource {
-  findCredentials(registry: string): Promise<Credentials | undefined>
+  findCredentials(repository: Repository): Promise<CredentialSearch>
   /** Runs an operation with a deadline of its own. */
   run<Result>(reference: string, run: (operation: Operation) => Promise<Result>): Promise<Result>
   /** Sends a request, repeats it after temporary failures, and reads the response. */
@@ -29,18 +29,31 @@ interface TokenSource {
   ): Promise<Result>
 }
 
-/** The values of `Authorization` by registry, repository and actions. Concurrent requests share one token request. */
+/** What a request is authorized by. */
+export interface Authorization {
+  /** The value of the header `Authorization`. */
+  readonly header: string
+  /** Which credentials it is from, or why it is from none, for messages. */
+  readonly note: string
+}
+
+/** The authorizations by registry, repository and actions. Concurrent requests share one token request. */
 export interface Authorizations {
   /** @returns undefined before the first challenge and after the token has expired. */
-  current(access: Access): Promise<string | undefined>
+  current(access: Access): Promise<Authorization | undefined>
   /**
-   * A value after the registry refused a request.
+   * An authorization after the registry refused a request.
    *
    * @param challenge - The header `WWW-Authenticate` of the refusal.
-   * @param refused - The value that was refused: only another one is returned.
+   * @param refused - What was refused: only another one is returned.
    * @throws {@link RegistryRefusedError} if there are no credentials, or they are refused.
    */
-  renew(access: Access, endpoint: Endpoint, challenge: string, refused: string | undefined): Promise<string>
+  renew(
+    access: Access,
+    endpoint: Endpoint,
+    challenge: string,
+    refused: Authorization | undefined,
+  ): Promise<Authorization>
 }
 
 /** Opens the cache of authorizations of a client. */
@@ -48,8 +61,7 @@ export function openAuthorizations(source: TokenSource): Authorizations {
   return new SharedAuthorizations(source)
 }
 
-interface Authorization {
-  readonly header: string
+interface KeptAuthorization extends Authorization {
   /** When the token expires, on the clock of `performance`. */
   readonly expiresMs: number
 }
@@ -59,33 +71,33 @@ const DEFAULT_LIFETIME_SECONDS = 60
 
 class SharedAuthorizations implements Authorizations {
   readonly #source: TokenSource
-  readonly #known = new Map<string, Promise<Authorization>>()
+  readonly #known = new Map<string, Promise<KeptAuthorization>>()
 
   constructor(source: TokenSource) {
     this.#source = source
   }
 
-  async current(access: Access): Promise<string | undefined> {
+  async current(access: Access): Promise<Authorization | undefined> {
     const known = await this.#known.get(keyOf(access))
-    return isFresh(known) ? known.header : undefined
+    return isFresh(known) ? known : undefined
   }
 
   async renew(
     access: Access,
     endpoint: Endpoint,
     challenge: string,
-    refused: string | undefined,
-  ): Promise<string> {
+    refused: Authorization | undefined,
+  ): Promise<Authorization> {
     const key = keyOf(access)
     const known = this.#known.get(key)
     const authorization = await known
-    if (isFresh(authorization) && authorization.header !== refused) return authorization.header
+    if (isFresh(authorization) && authorization.header !== refused?.header) return authorization
     // Another request renewed it while this one waited.
     if (this.#known.get(key) !== known) return this.renew(access, endpoint, challenge, refused)
     const renewed = authorize(this.#source, access, endpoint, parseChallenges(challenge))
     this.#known.set(key, renewed)
     renewed.catch(() => this.#known.delete(key))
-    return (await renewed).header
+    return renewed
   }
 }
 
@@ -93,7 +105,7 @@ function keyOf({ repository: { registry, repository }, actions }: Access): strin
   return `${registry} ${repository} ${actions}`
 }
 
-function isFresh(authorization: Authorization | undefined): authorization is Authorization {
+function isFresh(authorization: KeptAuthorization | undefined): authorization is KeptAuthorization {
   return authorization !== undefined && authorization.expiresMs > performance.now()
 }
 
@@ -103,65 +115,92 @@ async function authorize(
   access: Access,
   endpoint: Endpoint,
   challenges: readonly Challenge[],
-): Promise<Authorization> {
+): Promise<KeptAuthorization> {
   const { registry, repository } = access.repository
   const reference = `oci://${registry}/${repository}`
-  const credentials = await source.findCredentials(registry)
+  const search = await source.findCredentials(access.repository)
+  const { found, note } = search
+  const lasting = (header: string) => ({ header, note, expiresMs: Number.POSITIVE_INFINITY })
   const bearer = challenges.find(({ scheme }) => scheme === 'bearer')
   if (bearer) {
-    if (credentials?.kind === 'bearer') return lasting(`Bearer ${credentials.token}`)
-    return fetchToken(source, reference, access, endpoint, bearer, credentials)
+    if (found?.kind === 'bearer') return lasting(`Bearer ${found.token}`)
+    return fetchToken(source, reference, access, endpoint, bearer, search)
   }
   if (!challenges.some(({ scheme }) => scheme === 'basic'))
     throw new RegistryRefusedError(
       reference,
       'access is denied, and the registry asks for neither Basic nor Bearer authorization',
     )
-  if (credentials?.kind === 'password') return lasting(basic(credentials))
-  throw new RegistryRefusedError(
-    reference,
-    credentials
-      ? `it asks for a password, and the credentials for ${registry} are a token`
-      : `it asks for a password, and there is none for ${registry}: ${ADD_CREDENTIALS}`,
-  )
+  const login = loginOf(found)
+  if (login) return lasting(basic(login))
+  const problem = found ? 'the credentials for it are a token' : note
+  throw new RegistryRefusedError(reference, `it asks for a password: ${problem}`)
 }
 
-const ADD_CREDENTIALS = 'add it to the Docker configuration (docker login; DOCKER_CONFIG)'
-
-function lasting(header: string): Authorization {
-  return { header, expiresMs: Number.POSITIVE_INFINITY }
+/** Credentials that Basic authorization can send. */
+function loginOf(credentials: Credentials | undefined): Login | undefined {
+  if (credentials?.kind === 'password') return credentials
+  return credentials?.kind === 'identity' ? credentials.login : undefined
 }
 
-function basic({ username, password }: { username: string; password: string }): string {
+function basic({ username, password }: Login): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
-function fetchToken(
+/** Statuses of token servers that have no POST, or do not know the identity token. */
+const NO_POST = [401, 404, 405]
+
+async function fetchToken(
   source: TokenSource,
   reference: string,
-  { repository: { registry, repository }, actions }: Access,
+  access: Access,
   endpoint: Endpoint,
   { parameters }: Challenge,
-  credentials: Exclude<Credentials, { kind: 'bearer' }> | undefined,
-): Promise<Authorization> {
+  { found, note }: CredentialSearch,
+): Promise<KeptAuthorization> {
   const realm = checkRealm(reference, endpoint, parameters.get('realm') ?? '')
-  const query = new URLSearchParams()
   const service = parameters.get('service')
-  if (service !== undefined) query.set('service', service)
-  // Not the scope of the challenge: the registry could ask the token server for more with these credentials.
-  query.set('scope', `repository:${repository}:${actions}`)
-  const request = credentials?.kind === 'identity' ? refreshRequest(query, credentials.token) : undefined
-  if (!request) for (const [name, value] of query) realm.searchParams.append(name, value)
-  const password = credentials?.kind === 'password' ? { authorization: basic(credentials) } : {}
-  const sent = request ?? { method: 'GET', headers: password }
-  return source.run(reference, (operation) =>
-    source.send(operation, registry, realm, sent, async (response) => {
-      if (response.status === 200) return readToken(reference, realm, response)
-      const problem = await problemWithAnswer(response)
-      const hint = credentials ? '' : `; no credentials for ${registry} were found: ${ADD_CREDENTIALS}`
-      throw new RegistryRefusedError(reference, `the token server ${realm.host} refuses: ${problem}${hint}`)
-    }),
-  )
+  const scopes = scopesOf(access, parameters.get('scope') ?? '')
+  const ask = <Result>(
+    url: URL,
+    request: Omit<HttpRequest, 'signal'>,
+    read: (response: HttpResponse) => Promise<Result>,
+  ) =>
+    source.run(reference, (operation) =>
+      source.send(operation, access.repository.registry, url, request, read),
+    )
+  const login = loginOf(found)
+  if (found?.kind === 'identity') {
+    const token = await ask(realm, refreshRequest(found.token, service, scopes), async (response) =>
+      login && NO_POST.includes(response.status) ? undefined : readToken(reference, realm, response, note),
+    )
+    if (token) return token
+  }
+  const url = new URL(realm)
+  if (service !== undefined) url.searchParams.append('service', service)
+  for (const scope of scopes) url.searchParams.append('scope', scope)
+  const headers = login ? { authorization: basic(login) } : {}
+  return ask(url, { method: 'GET', headers }, (response) => readToken(reference, realm, response, note))
+}
+
+/**
+ * The scope that the request needs, and those of the challenge: a registry may know the repository by another name. Of these, only
+ * the actions that the request needs: no token permits to push that is for a pull.
+ */
+function scopesOf({ repository: { repository }, actions }: Access, challenged: string): string[] {
+  const own = `repository:${repository}:`
+  const others = challenged.split(/\s+/).filter((scope) => !scope.startsWith(own))
+  const limited = others.map((scope) => limitScope(scope, actions.split(',')))
+  return [own + actions, ...limited.filter((scope) => scope !== '')]
+}
+
+/** @returns an empty text if nothing is left. */
+function limitScope(scope: string, actions: readonly string[]): string {
+  const [type, ...name] = scope.split(':')
+  if (type !== 'repository') return scope
+  const offered = name.pop()?.split(',')
+  const both = actions.filter((action) => offered?.includes(action))
+  return both.length === 0 ? '' : `repository:${name.join(':')}:${both.join(',')}`
 }
 
 /** The registry names the server that receives the credentials. */
@@ -174,23 +213,37 @@ function checkRealm(reference: string, endpoint: Endpoint, realm: string): URL {
 }
 
 /** OAuth 2.0, as the registry of Docker extends it. */
-function refreshRequest(query: URLSearchParams, token: string): Omit<HttpRequest, 'signal'> {
-  const form = new URLSearchParams(query)
-  form.set('grant_type', 'refresh_token')
-  form.set('client_id', 'wasm-serve')
-  form.set('refresh_token', token)
+function refreshRequest(
+  token: string,
+  service: string | undefined,
+  scopes: readonly string[],
+): Omit<HttpRequest, 'signal'> {
+  const form = new URLSearchParams({
+    ...(service !== undefined && { service }),
+    scope: scopes.join(' '),
+    grant_type: 'refresh_token',
+    client_id: 'wasm-serve',
+    refresh_token: token,
+  })
   const headers = { 'content-type': 'application/x-www-form-urlencoded' }
   return { method: 'POST', headers, body: String(form) }
 }
 
-async function readToken(reference: string, realm: URL, response: HttpResponse): Promise<Authorization> {
+async function readToken(
+  reference: string,
+  realm: URL,
+  response: HttpResponse,
+  note: string,
+): Promise<KeptAuthorization> {
+  const refuse = (problem: string) =>
+    new RegistryRefusedError(reference, `the token server ${realm.host} ${problem}`)
+  if (response.status !== 200) throw refuse(`refuses: ${await problemWithAnswer(response)}; ${note}`)
   const answer = await readSmallObject(response)
   const token = answer?.token || answer?.access_token
-  if (typeof token !== 'string' || !isHeaderValue(token))
-    throw new RegistryRefusedError(reference, `the token server ${realm.host} sent no token`)
+  if (typeof token !== 'string' || !isHeaderValue(token)) throw refuse('sent no token')
   const seconds = typeof answer?.expires_in === 'number' ? answer.expires_in : DEFAULT_LIFETIME_SECONDS
   // A tenth less: the token must not expire on its way.
-  return { header: `Bearer ${token}`, expiresMs: performance.now() + seconds * 900 }
+  return { header: `Bearer ${token}`, note, expiresMs: performance.now() + seconds * 900 }
 }
 
 /** One challenge of a `WWW-Authenticate` header. */

@@ -4,7 +4,7 @@ import { isLoopback, refusalReason } from '../source/url.ts'
 export interface RegistrySettings {
   /** Use http. Default: true for a registry on this machine without `ca`, else false. */
   readonly insecure?: boolean | undefined
-  /** Path of a PEM file: certificate authorities that are trusted besides those of Node.js. Needs the package undici. */
+  /** Path of a PEM file: certificate authorities that are trusted besides those of Node.js. */
   readonly ca?: string | undefined
 }
 

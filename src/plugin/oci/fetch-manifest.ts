@@ -28,7 +28,7 @@ export function manifestRequest(repository: Repository, reference: string): Regi
     actions: 'pull',
     method: 'GET',
     url: `/v2/${repository.repository}/manifests/${reference}`,
-    headers: { accept: MANIFEST_TYPES },
+    headers: () => ({ accept: MANIFEST_TYPES }),
   }
 }
 
@@ -56,8 +56,13 @@ export async function readManifest({ reference }: Operation, response: HttpRespo
 }
 
 /** The media type of a response, without parameters. */
-export function contentType({ headers }: HttpResponse): string {
-  return (headers.get('content-type') ?? '').replace(/;.*/s, '').trim().toLowerCase()
+export function contentType({ header }: HttpResponse): string {
+  return mediaTypeIn(header('content-type') ?? '')
+}
+
+/** A media type without parameters, in lower case. */
+export function mediaTypeIn(text: string): string {
+  return text.replace(/;.*/s, '').trim().toLowerCase()
 }
 
 /** The digest as in a descriptor. */

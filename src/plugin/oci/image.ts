@@ -1,5 +1,5 @@
 import { sourceName } from '../source/url.ts'
-import { readTar, type TarEntry } from './tar.ts'
+import { readTar, startsAsTar, TAR_START_BYTES, type TarEntry } from './tar.ts'
 import { type UnpackBudget, UnpackError, unpack, unpackWhole } from './unpack.ts'
 
 /** Media types of the layers of container images: OCI's and Docker's. Their content decides how they are packed. */
@@ -32,18 +32,21 @@ export class ImageModules {
   }
 
   /**
-   * Adds the layer above those that were added. A layer may also be a module itself, raw or packed: ORAS pushes a file without a
-   * media type as a layer of an image.
+   * Adds the layer above those that were added. A layer may also be a file, raw or packed: ORAS pushes one without a media type as a
+   * layer of an image. Then it has a title, and counts if it is a module.
    *
    * @param title - The file name of the layer, if it has one.
    * @throws {@link UnpackError}
    */
   async add(layer: Uint8Array, title: string | undefined): Promise<void> {
-    if (await isModule(layer, this.#budget)) {
+    const start = await startOf(layer, this.#budget)
+    if (startsAsModule(start)) {
       const path = title === undefined ? 'plugin.wasm' : sourceName(title)
       this.#found.set(path, { path, bytes: await unpackWhole(layer, this.#budget) })
       return
     }
+    if (title !== undefined && !startsAsTar(start)) return
+    if (start.length === 0) throw new UnpackError('a layer is empty')
     const entries = await readTar(unpack(layer, this.#budget), isModulePath)
     // Whiteouts of a layer hide the layers below it, wherever they are in the archive.
     for (const { path } of entries) this.#whiteOut(path)
@@ -92,10 +95,16 @@ export class ImageModules {
   }
 }
 
-/** Whether the content begins as WebAssembly does. */
-async function isModule(layer: Uint8Array, budget: UnpackBudget): Promise<boolean> {
-  for await (const piece of unpack(layer, budget.copy())) return startsAsModule(piece)
-  throw new UnpackError('a layer is empty')
+/** The first bytes of the content, as many as show what it is. */
+async function startOf(layer: Uint8Array, budget: UnpackBudget): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of unpack(layer, budget.copy())) {
+    pieces.push(piece.subarray(0, TAR_START_BYTES))
+    length += piece.length
+    if (length >= TAR_START_BYTES) break
+  }
+  return Buffer.concat(pieces)
 }
 
 /** Whether bytes begin as WebAssembly does: a module or a component. */

@@ -1,4 +1,5 @@
 import { parseJson } from '../../platform/json-text.ts'
+import { mediaTypeIn } from './fetch-manifest.ts'
 import { isDigest } from './reference.ts'
 import type { Descriptor } from './registry.ts'
 
@@ -68,16 +69,15 @@ function readDocument(bytes: Uint8Array): OciManifest | OciIndex {
   if (isIndex === (layers !== undefined || config !== undefined))
     throw new Mistake('its manifest must have either "manifests", or "config" and "layers"')
   const types = isIndex ? INDEX_TYPES : MANIFEST_TYPES
-  if (mediaType !== undefined && (typeof mediaType !== 'string' || !types.includes(mediaType)))
+  if (mediaType !== undefined && !types.includes(type(mediaType, 'its mediaType')))
     throw new Mistake(`its mediaType is not ${types.join(' or ')}`)
   if (isIndex) return { kind: 'index', manifests: descriptors(manifests, 'manifests', MAX_MANIFESTS) }
   return {
     kind: 'manifest',
     config: descriptor(config, 'config'),
     layers: descriptors(layers, 'layers', MAX_LAYERS),
-    artifactType:
-      document.artifactType === undefined ? undefined : type(document.artifactType, 'artifactType'),
-    subject: document.subject === undefined ? undefined : descriptor(document.subject, 'subject'),
+    artifactType: ifGiven(document.artifactType, 'artifactType', type),
+    subject: ifGiven(document.subject, 'subject', descriptor),
     annotations: texts(document.annotations, 'annotations'),
   }
 }
@@ -113,25 +113,36 @@ function descriptor(value: unknown, name: string): Descriptor {
     mediaType: type(mediaType, `the mediaType of ${name}`),
     digest,
     size,
-    artifactType: artifactType === undefined ? undefined : type(artifactType, `the artifactType of ${name}`),
+    artifactType: ifGiven(artifactType, `the artifactType of ${name}`, type),
     annotations: texts(annotations, `the annotations of ${name}`),
-    platform: platform === undefined ? undefined : readPlatform(platform, name),
+    platform: ifGiven(platform, `the platform of ${name}`, readPlatform),
   }
 }
 
-function readPlatform(value: unknown, name: string): NonNullable<Descriptor['platform']> {
-  const { os, architecture } = record(value, `the platform of ${name}`)
-  if (typeof os !== 'string' || typeof architecture !== 'string')
-    throw new Mistake(`the platform of ${name} has no os or no architecture`)
-  return { os, architecture }
+/** Absent and null mean that it is not there: Go writes null. */
+function ifGiven<Result>(
+  value: unknown,
+  name: string,
+  read: (value: unknown, name: string) => Result,
+): Result | undefined {
+  return value === undefined || value === null ? undefined : read(value, name)
 }
 
+/** @returns undefined if it is empty. */
+function readPlatform(value: unknown, name: string): Descriptor['platform'] {
+  const { os = '', architecture = '' } = record(value, name)
+  if (typeof os !== 'string' || typeof architecture !== 'string')
+    throw new Mistake(`${name} has an os or an architecture that is not text`)
+  return os === '' && architecture === '' ? undefined : { os, architecture }
+}
+
+/** A media type without parameters, in lower case. */
 function type(value: unknown, name: string): string {
-  if (typeof value === 'string' && value.length <= MAX_TYPE) return value
+  if (typeof value === 'string' && value.length <= MAX_TYPE) return mediaTypeIn(value)
   throw new Mistake(`${name} is not a media type`)
 }
 
-/** An object of texts without a prototype, so `__proto__` is a normal key. Absent and null mean empty: Go writes null. */
+/** An object of texts without a prototype, so `__proto__` is a normal key. Absent and null mean empty. */
 function texts(value: unknown, name: string): Record<string, string> {
   const found: Record<string, string> = Object.create(null)
   if (value === undefined || value === null) return found

@@ -61,10 +61,13 @@ export function awaitShared<Result>({ signal }: Operation, work: Promise<Result>
 export class TemporaryFailure extends Error {
   /** The time that the registry asks to wait. */
   readonly retryAfterMs: number
+  /** Whether the registry did nothing: there were too many requests. */
+  readonly isOverload: boolean
 
-  constructor(reason: string, retryAfterMs = 0, options?: ErrorOptions) {
+  constructor(reason: string, retryAfterMs = 0, isOverload = false, options?: ErrorOptions) {
     super(reason, options)
     this.retryAfterMs = retryAfterMs
+    this.isOverload = isOverload
   }
 }
 
@@ -72,11 +75,13 @@ export class TemporaryFailure extends Error {
  * Repeats what fails with a {@link TemporaryFailure}, after each of the delays. A delay varies at random between its half and
  * its whole, so that many nodes do not repeat at the same moment. A registry may ask for a longer one.
  *
+ * @param isRepeatable - Whether an attempt may be repeated that may have had an effect.
  * @throws {@link RegistryUnreachableError} after the last attempt, or at once if the next would be after the deadline.
  */
 export async function repeat<Result>(
   { reference, signal, remainingMs }: Operation,
   delaysMs: readonly number[],
+  isRepeatable: boolean,
   attempt: () => Promise<Result>,
 ): Promise<Result> {
   for (let repeats = 0; ; repeats++) {
@@ -84,7 +89,7 @@ export async function repeat<Result>(
       return await attempt()
     } catch (error) {
       if (!(error instanceof TemporaryFailure) || signal.aborted) throw error
-      const delayMs = delaysMs[repeats]
+      const delayMs = isRepeatable || error.isOverload ? delaysMs[repeats] : undefined
       if (delayMs === undefined)
         throw new RegistryUnreachableError(reference, error.message, { cause: error })
       const waitMs = Math.max(error.retryAfterMs, delayMs * (0.5 + Math.random() / 2))

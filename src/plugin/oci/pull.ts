@@ -10,6 +10,7 @@ import {
 } from '../../errors/errors.ts'
 import { type ContentCache, openContentCache } from '../source/content-cache.ts'
 import { sha256 } from '../source/digest.ts'
+import { showSource } from '../source/url.ts'
 import { collectEvidence, parseEvidence, renderEvidence } from '../trust/evidence.ts'
 import type { Policy, Trust } from '../trust/trust.ts'
 import { type Verified, verifyArtifact } from '../trust/verify.ts'
@@ -100,7 +101,7 @@ export async function pullPlugin(reference: OciReference, options: PullOptions):
  */
 export async function resolveSource(text: string, options: Omit<PullOptions, 'policy'>): Promise<string> {
   const reference = parseReference(text)
-  if ('problem' in reference) throw new SourceInvalidError(text, reference.problem)
+  if ('problem' in reference) throw new SourceInvalidError(showSource(text), reference.problem)
   const { digest, tag } = reference
   return digest ?? openClient(reference, options).resolve(reference, tag ?? '')
 }

@@ -43,6 +43,8 @@ export function parseReference(text: string): OciReference | Refusal {
   if (text.length > 1_024) return { problem: 'it is longer than 1024 characters' }
   const pinned = splitPin(text.slice(OCI_SCHEME.length))
   if ('problem' in pinned) return pinned
+  const [first = '', ...names] = pinned.place.split('/')
+  if (names.length > 0 && first.includes('@')) return { problem: NO_CREDENTIALS }
   const [path = '', digest, ...more] = pinned.place.split('@')
   if (more.length > 0 || (digest !== undefined && path.includes('#'))) return { problem: NO_CREDENTIALS }
   const slash = path.indexOf('/')
@@ -72,6 +74,20 @@ export function parseReference(text: string): OciReference | Refusal {
     digest,
     pin: pinned.digest,
   }
+}
+
+/**
+ * What to write instead of a text that is probably a reference without the scheme, or with that of other programs.
+ *
+ * @returns nothing if the text does not look like one. A path that names a module or a manifest is none.
+ */
+export function referenceHint(text: string): string {
+  const place = text.replace(/^docker:\/\//i, '')
+  const [host = ''] = place.split('/', 1)
+  const isHost = host === 'localhost' || /[^.][.:][^.]/.test(host)
+  const meant = `${OCI_SCHEME}${place}`
+  if (!isHost || /\.(?:wasm|json)$/i.test(place) || 'problem' in parseReference(meant)) return ''
+  return `; for an artifact of a registry, write ${meant}`
 }
 
 const NO_CREDENTIALS =

@@ -1,12 +1,11 @@
 import { RegistryRefusedError } from '../../errors/errors.ts'
 import { isObject, parseObject } from '../../platform/json-text.ts'
-import { expectStatus } from './answer.ts'
+import { type Answer, expectStatus } from './answer.ts'
 import type { Descriptor } from './content.ts'
-import { contentType, manifestRequest, OCI_INDEX, readManifest } from './fetch-manifest.ts'
+import { contentType, digestOf, manifestRequest, OCI_INDEX, readManifest } from './fetch-manifest.ts'
 import type { Operation } from './operation.ts'
 import { isDigest, type Repository } from './reference.ts'
 import type { Requests } from './requests.ts'
-import type { HttpResponse } from './transport.ts'
 
 const MAX_REFERRERS = 256
 const MAX_PAGES = 10
@@ -61,11 +60,12 @@ function fetchPage(
   repository: Repository,
   url: URL | string,
 ): Promise<Page> {
-  const headers = { accept: OCI_INDEX }
+  const headers = () => ({ accept: OCI_INDEX })
   const request = { repository, actions: 'pull', method: 'GET', url, headers } as const
-  return requests.send(operation, request, async (response, from) => {
-    const descriptors = await readIndex(operation, response, [200, ...NO_REFERRERS_API])
-    const next = descriptors && nextPage(response.headers.get('link'))
+  return requests.send(operation, request, async (answer, from) => {
+    const bytes = await readIndex(operation, answer, [200, ...NO_REFERRERS_API])
+    const descriptors = bytes && descriptorsIn(bytes)
+    const next = descriptors && nextPage(answer.header('link'))
     return { descriptors, next: next === undefined ? undefined : pageAfter(operation, from, next) }
   })
 }
@@ -84,24 +84,26 @@ async function listByTag(
   digest: string,
 ): Promise<Descriptor[]> {
   const request = manifestRequest(repository, digest.replace(':', '-'))
-  const found = await requests.send(operation, request, (response) =>
-    readIndex(operation, response, [200, 404]),
-  )
-  return found ?? []
+  const bytes = await requests.send(operation, request, (answer) => readIndex(operation, answer, [200, 404]))
+  // Some registries take this tag for the digest: the manifests of an index do not refer to it.
+  if (!bytes || digestOf(bytes) === digest) return []
+  return descriptorsIn(bytes) ?? []
 }
 
 /** @returns undefined if the answer is not an index. */
 async function readIndex(
   operation: Operation,
-  response: HttpResponse,
+  answer: Answer,
   statuses: readonly number[],
-): Promise<Descriptor[] | undefined> {
-  await expectStatus(operation, response, ...statuses)
-  if (response.status !== 200 || contentType(response) !== OCI_INDEX) {
-    await response.body?.cancel()
-    return undefined
-  }
-  const { manifests } = parseObject(await readManifest(operation, response)) ?? {}
+): Promise<Uint8Array | undefined> {
+  await expectStatus(operation, answer, ...statuses)
+  const isIndex = answer.status === 200 && contentType(answer) === OCI_INDEX
+  return isIndex ? readManifest(operation, answer) : undefined
+}
+
+/** @returns undefined if the document has no list of manifests. */
+function descriptorsIn(bytes: Uint8Array): Descriptor[] | undefined {
+  const { manifests } = parseObject(bytes) ?? {}
   if (!Array.isArray(manifests)) return undefined
   return manifests.map(readDescriptor).filter((descriptor) => descriptor !== undefined)
 }
@@ -115,7 +117,7 @@ function readDescriptor(value: unknown): Descriptor | undefined {
     mediaType,
     digest,
     size,
-    artifactType: typeof artifactType === 'string' ? artifactType : undefined,
+    artifactType: typeof artifactType === 'string' && artifactType !== '' ? artifactType : undefined,
     annotations: readAnnotations(annotations),
   }
 }
@@ -129,7 +131,7 @@ function readAnnotations(value: unknown): Record<string, string> {
 }
 
 /** The target of `rel="next"` of a `Link` header (RFC 8288). @returns undefined on the last page. */
-function nextPage(link: string | null): string | undefined {
+function nextPage(link: string | undefined): string | undefined {
   const links = link?.matchAll(/<([^<>]*)>([^<]*)/g) ?? []
   for (const [, target, parameters = ''] of links)
     if (/;\s*rel\s*=\s*"?next"?/i.test(parameters)) return target

@@ -1,21 +1,19 @@
-import { createHash } from 'node:crypto'
 import { DigestMismatchError, DownloadTooLargeError, RegistryRefusedError } from '../../errors/errors.ts'
 import { sha256InSlices } from '../source/digest.ts'
-import { expectStatus } from './answer.ts'
 import type { Descriptor, FetchedManifest } from './content.ts'
 import type { RegistrySettings } from './endpoint.ts'
+import { fetchBlob } from './fetch-blob.ts'
 import { digestOf, fetchManifest, manifestRequest } from './fetch-manifest.ts'
 import { isDigest, OCI_SCHEME, type Repository, renderPinned } from './reference.ts'
 import { listReferrers } from './referrers.ts'
 import { openRequests, type Requests } from './requests.ts'
-import type { HttpResponse } from './transport.ts'
 import { uploadBlob, uploadManifest } from './upload.ts'
 
 export type { Descriptor } from './content.ts'
 
 /** A client of OCI registries (distribution specification 1.1). */
 export interface Registry {
-  /** The digest that a tag has now, by HEAD. */
+  /** The digest that a tag has now: by HEAD, which does not count as a pull, and by GET where HEAD does not do. */
   resolve(repository: Repository, tag: string): Promise<string>
   /** The manifest or index with this digest, at most 4 MiB. */
   manifest(repository: Repository, digest: string): Promise<FetchedManifest>
@@ -60,7 +58,7 @@ export interface RegistryOptions {
   readonly timeoutMs?: number | undefined
   /** Aborts all operations, which fail with its reason. */
   readonly signal?: AbortSignal | undefined
-  /** The bytes of a blob that were received or sent so far. Starts again at 0 if the transfer is repeated. */
+  /** The bytes of a blob that were received or sent so far. May start again at 0 if the transfer is repeated. */
   readonly onProgress?: ((done: number, total: number, digest: string) => void) | undefined
   /** Delays before the attempts after the first. Default: 0.25, 0.5, 1 and 2 s. */
   readonly retryDelaysMs?: readonly number[] | undefined
@@ -99,16 +97,14 @@ class RegistryClient implements Registry {
   resolve(repository: Repository, tag: string): Promise<string> {
     return this.#requests.run(renderTagged(repository, tag), async (operation) => {
       const request = manifestRequest(repository, tag)
-      const digest = await this.#requests.send(
+      // Whatever HEAD fails with, GET says more: its answer has the words of the registry.
+      const digest = await this.#requests.tryOnce(
         operation,
         { ...request, method: 'HEAD' },
-        async (response) => {
-          await expectStatus(operation, response, 200)
-          await response.body?.cancel()
-          return response.headers.get('docker-content-digest') ?? ''
-        },
+        async ({ status, header }) => (status === 200 ? header('docker-content-digest') : undefined),
       )
-      return isDigest(digest) ? digest : (await fetchManifest(this.#requests, operation, request)).digest
+      if (digest !== undefined && isDigest(digest)) return digest
+      return (await fetchManifest(this.#requests, operation, request)).digest
     })
   }
 
@@ -130,13 +126,9 @@ class RegistryClient implements Registry {
     const { digest, size } = descriptor
     const reference = checkedReference(repository, digest)
     if (size > maxBytes) throw new DownloadTooLargeError(reference, maxBytes)
-    const url = `/v2/${repository.repository}/blobs/${digest}`
-    const request = { repository, actions: 'pull', method: 'GET', url } as const
+    const onProgress = (done: number) => this.#onProgress(done, size, digest)
     return this.#requests.run(reference, (operation) =>
-      this.#requests.send(operation, request, async (response) => {
-        await expectStatus(operation, response, 200)
-        return readBlob(reference, response, descriptor, (done) => this.#onProgress(done, size, digest))
-      }),
+      fetchBlob(this.#requests, operation, repository, descriptor, onProgress),
     )
   }
 
@@ -181,28 +173,4 @@ function checkedReference(repository: Repository, digest: string): string {
   if (isDigest(digest)) return renderPinned(repository, digest)
   const reference = `${OCI_SCHEME}${repository.registry}/${repository.repository}`
   throw new RegistryRefusedError(reference, 'it names content by a digest that is not SHA-256')
-}
-
-async function readBlob(
-  reference: string,
-  response: HttpResponse,
-  { digest, size }: Pick<Descriptor, 'digest' | 'size'>,
-  onProgress: (done: number) => void,
-): Promise<Uint8Array> {
-  const bytes = new Uint8Array(size)
-  const hash = createHash('sha256')
-  let done = 0
-  for await (const chunk of response.body ?? []) {
-    if (done + chunk.length > size)
-      throw new RegistryRefusedError(reference, `the blob has more than the ${size} bytes of its descriptor`)
-    bytes.set(chunk, done)
-    hash.update(chunk)
-    done += chunk.length
-    onProgress(done)
-  }
-  if (done < size)
-    throw new RegistryRefusedError(reference, `the blob has ${done} bytes, and its descriptor says ${size}`)
-  const actual = `sha256:${hash.digest('hex')}`
-  if (actual !== digest) throw new DigestMismatchError(reference, digest, actual)
-  return bytes
 }

@@ -2,7 +2,8 @@ import { RegistryRefusedError } from '../../errors/errors.ts'
 import { followRedirects, redirectLocation } from '../../platform/redirects.ts'
 import { networkProblem } from '../source/network-problem.ts'
 import { showUrl } from '../source/url.ts'
-import { type Access, type Authorizations, openAuthorizations } from './authorization.ts'
+import { type Answer, wordsOf } from './answer.ts'
+import { type Access, type Authorization, type Authorizations, openAuthorizations } from './authorization.ts'
 import { findCredentials } from './credentials.ts'
 import { type Endpoint, endpointOf, problemWithTarget, type RegistrySettings } from './endpoint.ts'
 import {
@@ -28,27 +29,34 @@ export interface RegistryRequest extends Access {
   readonly method: HttpRequest['method']
   /** A path, or a URL that the registry named; it may have another origin. */
   readonly url: string | URL
-  readonly headers?: Readonly<Record<string, string>>
+  /** Called once an attempt. */
+  readonly headers?: () => Readonly<Record<string, string>>
   /** Called once an attempt. */
   readonly body?: () => HttpRequest['body']
 }
 
-/** Reads a response that is no temporary failure. It must read or cancel its body. */
-type ReadResponse<Result> = (response: HttpResponse, url: URL) => Promise<Result>
+/** Reads an answer that is no temporary failure. What it leaves of the body is discarded. */
+type ReadAnswer<Result> = (answer: Answer, url: URL) => Promise<Result>
 
 /** Sends requests to registries: authorizes them, follows redirects, and repeats them after temporary failures. */
 export interface Requests {
   /** Runs an operation within the deadline. */
   run<Result>(reference: string, run: (operation: Operation) => Promise<Result>): Promise<Result>
   /**
-   * Sends a request; POST is never repeated.
+   * Sends a request. POST is repeated only after 429.
    *
    * @throws {@link RegistryUnreachableError} if all attempts failed.
    * @throws {@link RegistryRefusedError} if a redirect is not permitted, or the credentials are refused.
    */
-  send<Result>(operation: Operation, request: RegistryRequest, read: ReadResponse<Result>): Promise<Result>
-  /** A URL that a response named, which may be relative. @throws {@link RegistryRefusedError} if it is not permitted. */
-  target(operation: Operation, registry: string, location: string | null, from: URL): URL
+  send<Result>(operation: Operation, request: RegistryRequest, read: ReadAnswer<Result>): Promise<Result>
+  /** As `send`, but never repeats. @returns undefined after a temporary failure. */
+  tryOnce<Result>(
+    operation: Operation,
+    request: RegistryRequest,
+    read: ReadAnswer<Result>,
+  ): Promise<Result | undefined>
+  /** A URL that an answer named, which may be relative. @throws {@link RegistryRefusedError} if it is not permitted. */
+  target(operation: Operation, registry: string, location: string | undefined, from: URL): URL
 }
 
 /** Opens the requests of a client. */
@@ -67,12 +75,12 @@ class AuthorizedRequests implements Requests {
   constructor(options: RequestOptions) {
     this.#options = options
     this.#authorizations = openAuthorizations({
-      findCredentials: (registry) => findCredentials(registry, options.environment),
+      findCredentials: (repository) => findCredentials(repository, options.environment),
       run: (reference, run) => this.run(reference, run),
       send: (operation, registry, url, request, read) =>
         this.#repeat(operation, request.method, async () => {
           const response = await this.#sendOnce(operation, registry, url, request)
-          return explainNetworkFailure(operation, url, () => read(response))
+          return readAnswer(operation, url, response, read)
         }),
     })
   }
@@ -81,15 +89,25 @@ class AuthorizedRequests implements Requests {
     return withDeadline(reference, this.#options, run)
   }
 
-  send<Result>(operation: Operation, request: RegistryRequest, read: ReadResponse<Result>): Promise<Result> {
-    return this.#repeat(operation, request.method, async () => {
-      const { response, url } = await this.#authorize(operation, request)
-      return explainNetworkFailure(operation, url, () => read(response, url))
-    })
+  send<Result>(operation: Operation, request: RegistryRequest, read: ReadAnswer<Result>): Promise<Result> {
+    return this.#repeat(operation, request.method, () => this.#attempt(operation, request, read))
   }
 
-  target({ reference }: Operation, registry: string, location: string | null, from: URL): URL {
-    if (location === null)
+  async tryOnce<Result>(
+    operation: Operation,
+    request: RegistryRequest,
+    read: ReadAnswer<Result>,
+  ): Promise<Result | undefined> {
+    try {
+      return await this.#attempt(operation, request, read)
+    } catch (error) {
+      if (error instanceof TemporaryFailure) return undefined
+      throw error
+    }
+  }
+
+  target({ reference }: Operation, registry: string, location: string | undefined, from: URL): URL {
+    if (location === undefined)
       throw new RegistryRefusedError(reference, 'its answer has no Location, which must name the next URL')
     const url = URL.canParse(location, from) ? new URL(location, from) : undefined
     const problem = url ? problemWithTarget(url, from, this.#endpoint(registry)) : 'it is not a URL'
@@ -107,49 +125,61 @@ class AuthorizedRequests implements Requests {
     method: HttpRequest['method'],
     attempt: () => Promise<Result>,
   ): Promise<Result> {
-    return repeat(operation, method === 'POST' ? [] : this.#options.retryDelaysMs, attempt)
+    return repeat(operation, this.#options.retryDelaysMs, method !== 'POST', attempt)
+  }
+
+  async #attempt<Result>(
+    operation: Operation,
+    request: RegistryRequest,
+    read: ReadAnswer<Result>,
+  ): Promise<Result> {
+    const { response, url, credentials } = await this.#authorize(operation, request)
+    return readAnswer(operation, url, response, () => read({ ...response, credentials }, url))
   }
 
   /** Answers at most one challenge, and only of the registry itself: a challenge names the server that receives credentials. */
-  async #authorize(operation: Operation, request: RegistryRequest): Promise<FollowedResponse> {
+  async #authorize(operation: Operation, request: RegistryRequest): Promise<AuthorizedResponse> {
     const endpoint = this.#endpoint(request.repository.registry)
     const url = new URL(request.url, endpoint.origin)
     const isOwn = ({ origin }: URL) => origin === endpoint.origin.origin
     const known = isOwn(url) ? await awaitShared(operation, this.#authorizations.current(request)) : undefined
     const first = await this.#follow(operation, request, url, known)
-    if (first.response.status !== 401 || !isOwn(first.url) || !isOwn(url)) return first
+    const challenge = isOwn(url) && isOwn(first.url) ? challengeOf(first.response) : undefined
+    if (challenge === undefined) return { ...first, credentials: known?.note }
 
-    await first.response.body?.cancel()
-    const challenge = first.response.headers.get('www-authenticate') ?? ''
-    const renewed = this.#authorizations.renew(request, endpoint, challenge, known)
-    return this.#follow(operation, request, url, await awaitShared(operation, renewed))
+    first.response.discard()
+    const renewed = await awaitShared(
+      operation,
+      this.#authorizations.renew(request, endpoint, challenge, known),
+    )
+    return { ...(await this.#follow(operation, request, url, renewed)), credentials: renewed.note }
   }
 
   /** The authorization is sent to the first origin, and never again after a redirect that left it. */
   async #follow(
     operation: Operation,
-    request: RegistryRequest,
+    { repository: { registry }, method, headers: ownHeaders, body }: RegistryRequest,
     first: URL,
-    authorization: string | undefined,
+    authorization: Authorization | undefined,
   ): Promise<FollowedResponse> {
-    const { registry } = request.repository
-    const sent: SentRequest = { url: first, headers: authorization === undefined ? {} : { authorization } }
+    const headers = ownHeaders?.() ?? {}
+    const sent: SentRequest = {
+      url: first,
+      authorization: authorization ? { authorization: authorization.header } : {},
+    }
     return followRedirects(sent, {
-      send: async ({ url, headers }) => {
-        const response = await this.#sendOnce(operation, registry, url, {
-          method: request.method,
-          headers: { ...request.headers, ...headers },
-          body: request.body?.(),
-        })
-        return { response, url }
+      send: async ({ url, authorization }) => {
+        const request = { method, headers: { ...headers, ...authorization }, body: body?.() }
+        return { response: await this.#sendOnce(operation, registry, url, request), url }
       },
-      next: async ({ url, headers }, { response }) => {
-        const location = redirectLocation(response.status, response.headers.get('location'))
-        const isRead = request.method === 'GET' || request.method === 'HEAD'
-        if (location === undefined || !isRead) return undefined
-        await response.body?.cancel()
+      next: ({ url, authorization }, { response }) => {
+        const location = redirectLocation(response.status, response.header('location'))
+        // After the other statuses, programs disagree about the method of the next request.
+        const keepsMethod = method === 'GET' || method === 'HEAD' || response.status >= 307
+        if (location === undefined || !keepsMethod) return undefined
+        response.discard()
         const next = this.target(operation, registry, location, url)
-        return { url: next, headers: next.origin === url.origin ? headers : {} }
+        return { url: next, authorization: next.origin === url.origin ? authorization : {} }
       },
       maxRedirects: MAX_REDIRECTS,
       tooMany: () =>
@@ -172,11 +202,11 @@ class AuthorizedRequests implements Requests {
       signal: operation.signal,
     }
     const response = await explainNetworkFailure(operation, url, () => transport(url, request))
-    const isTemporary = response.status === 429 || (response.status >= 500 && response.status !== 501)
-    if (!isTemporary) return response
-    await response.body?.cancel()
-    const waitMs = parseRetryAfter(response.headers.get('retry-after'))
-    throw new TemporaryFailure(`${url.host} answers with status ${response.status}`, waitMs)
+    const { status } = response
+    if (status !== 429 && (status < 500 || status === 501)) return response
+    const words = await readAnswer(operation, url, response, wordsOf)
+    const waitMs = parseRetryAfter(response.header('retry-after'))
+    throw new TemporaryFailure(`${url.host} answers with status ${status}${words}`, waitMs, status === 429)
   }
 
   #transport(registry: string): Promise<Transport> {
@@ -191,13 +221,36 @@ class AuthorizedRequests implements Requests {
 
 interface SentRequest {
   readonly url: URL
-  readonly headers: Readonly<Record<string, string>>
+  readonly authorization: Readonly<Record<string, string>>
 }
 
 interface FollowedResponse {
   readonly response: HttpResponse
   /** The URL after redirects. */
   readonly url: URL
+}
+
+interface AuthorizedResponse extends FollowedResponse, Pick<Answer, 'credentials'> {}
+
+/** The challenge of a refusal. Some registries answer 403 where the authorization permits too little. */
+function challengeOf(response: HttpResponse): string | undefined {
+  const challenge = response.header('www-authenticate') ?? ''
+  if (response.status === 401) return challenge
+  return response.status === 403 && /\b(?:bearer|basic)\b/i.test(challenge) ? challenge : undefined
+}
+
+/** A connection must not stay open because its answer was not read to the end. */
+async function readAnswer<Result>(
+  operation: Operation,
+  url: URL,
+  response: HttpResponse,
+  read: (response: HttpResponse) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await explainNetworkFailure(operation, url, () => read(response))
+  } finally {
+    response.discard()
+  }
 }
 
 /** A failure of the network may be temporary; a wrong certificate, or another answer than HTTP, is not. */
@@ -212,18 +265,20 @@ async function explainNetworkFailure<Result>(
     const problem = signal.aborted ? undefined : networkProblem(url, error)
     if (!problem) throw error
     const { reason, kind, cause } = problem
-    if (kind === 'network') throw new TemporaryFailure(reason, 0, { cause })
-    const hint =
-      kind === 'untrusted'
-        ? '; for a private CA, set "ca" of this registry in "registries", or NODE_EXTRA_CA_CERTS'
-        : ''
-    throw new RegistryRefusedError(reference, `${url.host}: ${reason}${hint}`, { cause })
+    if (kind === 'network') throw new TemporaryFailure(reason, 0, false, { cause })
+    throw new RegistryRefusedError(reference, `${url.host}: ${reason}${HINTS[kind]}`, { cause })
   }
 }
 
+const HINTS = {
+  answer: '',
+  untrusted: '; for a private CA, set "ca" of this registry in "registries", or NODE_EXTRA_CA_CERTS',
+  unencrypted: '; for http, set "insecure" of this registry in "registries" (push: --insecure)',
+}
+
 /** `Retry-After` in milliseconds: seconds or a date (RFC 9110, section 10.2.3). */
-function parseRetryAfter(value: string | null): number {
-  if (value === null) return 0
+function parseRetryAfter(value: string | undefined): number {
+  if (value === undefined) return 0
   const waitMs = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - Date.now()
   return Number.isNaN(waitMs) ? 0 : Math.max(0, waitMs)
 }

@@ -41,8 +41,8 @@ export async function readTar(
   try {
     for (;;) {
       const header = await input.read(BLOCK, true)
-      if (header === undefined || header.every((byte) => byte === 0)) break
-      checkSum(header)
+      if (header === undefined || isEnd(header)) break
+      if (!hasCheckSum(header)) throw new UnpackError('it is not a tar archive, or a header is damaged')
       const type = String.fromCharCode(header[156] ?? 0)
       const announced = readNumber(header.subarray(124, 136))
       if (EXTENSIONS.includes(type)) {
@@ -65,6 +65,20 @@ export async function readTar(
   if (next.path !== undefined || next.size !== undefined)
     throw new UnpackError('its archive ends before the entry that a record describes')
   return entries
+}
+
+/** Bytes that show whether they begin an archive. */
+export const TAR_START_BYTES = BLOCK
+
+/** Whether bytes begin as an archive does: with the header of an entry, or with the end mark. */
+export function startsAsTar(bytes: Uint8Array): boolean {
+  if (bytes.length < BLOCK) return false
+  const header = bytes.subarray(0, BLOCK)
+  return isEnd(header) || hasCheckSum(header)
+}
+
+function isEnd(header: Uint8Array): boolean {
+  return header.every((byte) => byte === 0)
 }
 
 /** Links, devices, folders and pipes: their size says nothing about what follows. */
@@ -129,8 +143,8 @@ function readPath(name: string): string {
   return steps.join('/')
 }
 
-/** The sum of the header's bytes, with spaces in place of the sum. */
-function checkSum(header: Uint8Array): void {
+/** Whether a header has the sum of its bytes, with spaces in place of the sum. */
+function hasCheckSum(header: Uint8Array): boolean {
   let sum = 0
   let signed = 0 // as some old programs counted
   for (let at = 0; at < BLOCK; at++) {
@@ -138,9 +152,9 @@ function checkSum(header: Uint8Array): void {
     sum += byte
     signed += (byte << 24) >> 24
   }
-  const written = readNumber(header.subarray(148, 156))
-  if (written !== sum && written !== signed)
-    throw new UnpackError('it is not a tar archive, or a header is damaged')
+  const digits = trimEnds(latin1(header.subarray(148, 156)), ' \0')
+  const written = /^[0-7]+$/.test(digits) ? Number.parseInt(digits, 8) : undefined
+  return written === sum || written === signed
 }
 
 /** Octal digits; or, for large numbers of GNU, the highest bit and a binary number. */

@@ -1,78 +1,150 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls'
-import type { Dispatcher } from 'undici'
+import http from 'node:http'
+import https from 'node:https'
+import { isIP, type Socket } from 'node:net'
+import { pipeline, Readable, type Transform } from 'node:stream'
+import * as tls from 'node:tls'
+import * as zlib from 'node:zlib'
 import { CredentialsInvalidError } from '../../errors/errors.ts'
-import { loadPackage } from '../../platform/packages.ts'
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
-import { networkProblem } from '../source/network-problem.ts'
-import { isLoopback } from '../source/url.ts'
+import { addressOf, openTunnel, proxyAuthorization, proxyOf } from './proxy.ts'
 
 export interface HttpRequest {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT'
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string | ReadableStream<Uint8Array> | undefined
+  readonly body?: string | Iterable<Uint8Array> | undefined
   readonly signal: AbortSignal
 }
 
-/** The part of a `Response` that Node's `fetch` and that of undici have in common. */
 export interface HttpResponse {
   readonly status: number
-  readonly headers: { get(name: string): string | null }
-  readonly body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void> }) | null
+  /** The value of a header by its name in lower case; several values are joined by a comma. */
+  header(name: string): string | undefined
+  /** The body without its content coding. It can be read once. */
+  readonly body: AsyncIterable<Uint8Array>
+  /** Ends the exchange. The connection is closed if something of it is still on the way. */
+  discard(): void
 }
 
-/** Sends one request. It follows no redirects. @throws TypeError if the network fails, as `fetch` does. */
+/** Sends one request. It follows no redirects. @throws TypeError with a cause if the network fails, as `fetch` does. */
 export type Transport = (url: URL, request: HttpRequest) => Promise<HttpResponse>
 
-type Environment = Readonly<Record<string, string | undefined>>
-
 /**
- * The transport to a registry and to the servers that it names: Node's `fetch`, or that of the optional package undici for
- * URLs that need a proxy, and for registries with a CA.
+ * Opens the transport to a registry and to the servers that it names: Node's own HTTP client, through a proxy if the environment names
+ * one. Nothing needs to be closed: connections that are not used do not keep the process alive, and end soon.
  *
- * @param environment - `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, or in lower case. This machine is never behind a proxy.
+ * @param environment - `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, or in lower case.
  * @param ca - Path of a PEM file.
  * @throws {@link CredentialsInvalidError} if the CA cannot be used.
  */
-export async function openTransport(environment: Environment, ca: string | undefined): Promise<Transport> {
+export async function openTransport(
+  environment: Readonly<Record<string, string | undefined>>,
+  ca: string | undefined,
+): Promise<Transport> {
   const secureContext = ca === undefined ? undefined : await readAuthorities(ca)
-  const tls = secureContext ? { connect: { secureContext }, requestTls: { secureContext } } : {}
-  const dispatchers = new Map<string, Dispatcher>()
+  const plain = new http.Agent(POOL)
+  const secure = new https.Agent({ ...POOL, ...TLS, ...(secureContext && { secureContext }) })
   return async (url, request) => {
+    const { protocol, host } = url
     const proxy = proxyOf(url, environment)
-    const init = { ...request, redirect: 'manual', duplex: 'half', body: request.body ?? null } as const
-    if (proxy === undefined && !secureContext) return fetch(url, init)
-    const undici = await loadUndici(proxy === undefined ? 'the CA of a registry' : 'the proxy of a registry')
-    let dispatcher = dispatchers.get(proxy ?? '')
-    if (!dispatcher) {
-      dispatcher = proxy === undefined ? new undici.Agent(tls) : new undici.ProxyAgent({ uri: proxy, ...tls })
-      dispatchers.set(proxy ?? '', dispatcher)
+    if (!proxy) return send(request, url, { agent: protocol === 'https:' ? secure : plain })
+    if (protocol === 'https:') {
+      const socket = await openTunnel(proxy, url, request.signal)
+      return send(request, url, { createConnection: () => secured(socket, url, secureContext) })
     }
-    const sent = undici.fetch(url, { ...init, dispatcher })
-    return proxy === undefined ? sent : sent.catch((error: unknown) => throwOfProxy(error, proxy))
+    // The whole URL: many proxies refuse a tunnel to another port than 443.
+    const headers = { host, ...proxyAuthorization(proxy), ...request.headers }
+    return send({ ...request, headers }, proxy, { path: url.href, auth: null })
   }
 }
 
-/** A connection that fails is that to the proxy: the message must not name the registry. */
-function throwOfProxy(error: unknown, proxy: string): never {
-  const problem = networkProblem(new URL(proxy), error)
-  if (!problem || problem.kind === 'untrusted') throw error
-  const { reason, cause } = problem
-  const named = new Error(`the proxy does not connect: ${reason}`, { cause })
-  throw new TypeError(named.message, { cause: Object.assign(named, { code: 'PROXY_FAILED' }) })
+/** Servers close idle connections after 5 s or later. Closing first avoids sending into a closed connection. */
+const POOL = { keepAlive: true, timeout: 4_000 } as const
+
+/** A server that speaks HTTP/2 only says so at once. */
+const TLS = { ALPNProtocols: ['http/1.1'] }
+
+function secured(socket: Socket, url: URL, secureContext: tls.SecureContext | undefined): tls.TLSSocket {
+  const { host } = addressOf(url)
+  const servername = isIP(host) === 0 ? host : ''
+  return tls.connect({ ...TLS, socket, host, servername, secureContext })
 }
 
-function loadUndici(purpose: string): Promise<typeof import('undici')> {
-  return loadPackage(purpose, 'undici', () => import('undici'))
+function send(
+  { method, headers, body, signal }: HttpRequest,
+  url: URL,
+  options: http.RequestOptions,
+): Promise<HttpResponse> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) => reject(networkError(error))
+    const { request } = url.protocol === 'https:' ? https : http
+    const outgoing = request(url, { ...options, method, headers, signal })
+    outgoing.on('error', fail)
+    // The only event for an upgrade that nobody asked for.
+    outgoing.on('close', () => fail(Object.assign(new Error('closed'), { code: 'ECONNRESET' })))
+    outgoing.on('response', (incoming) => {
+      try {
+        resolve(responseOf(outgoing, incoming))
+      } catch (error) {
+        outgoing.destroy()
+        reject(error)
+      }
+    })
+    if (body === undefined || typeof body === 'string') outgoing.end(body)
+    else Readable.from(body).pipe(outgoing)
+  })
+}
+
+function responseOf(outgoing: http.ClientRequest, incoming: http.IncomingMessage): HttpResponse {
+  const { statusCode: status = 0, headers } = incoming
+  const header = (name: string) => headers[name]?.toString()
+  const hasBody = outgoing.method !== 'HEAD' && status !== 204 && status !== 304
+  const body = hasBody ? decoded(incoming, header('content-encoding') ?? '') : incoming
+  const discard = () => {
+    const isOver = incoming.complete && outgoing.writableFinished
+    if (isOver && body === incoming)
+      incoming.resume() // then the connection can be used again
+    else outgoing.destroy()
+  }
+  return { status, header, body: readBody(body), discard }
+}
+
+async function* readBody(body: Readable): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body
+  } catch (error) {
+    throw networkError(error)
+  }
+}
+
+/** Content codings that servers use though none was asked for. Digests are those of the decoded bytes. */
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ['gzip', zlib.createGunzip],
+  ['x-gzip', zlib.createGunzip],
+  ['deflate', zlib.createInflate],
+  ['br', zlib.createBrotliDecompress],
+])
+
+function decoded(incoming: http.IncomingMessage, written: string): Readable {
+  const coding = written.trim().toLowerCase()
+  if (coding === '' || coding === 'identity') return incoming
+  const decoder = DECODERS.get(coding)?.()
+  if (!decoder) throw networkError(new Error(`it sends an unknown content coding, ${coding}`))
+  return pipeline(incoming, decoder, () => undefined) // the reader gets the error
+}
+
+function networkError(cause: unknown): TypeError {
+  return new TypeError('the request failed', { cause })
 }
 
 /** The authorities of a file besides those of Node.js: a token server or object store may have a public certificate. */
-async function readAuthorities(path: string): Promise<SecureContext> {
+async function readAuthorities(path: string): Promise<tls.SecureContext> {
   try {
     const pem = await readFile(path, 'utf8')
     new X509Certificate(pem) // else a text without certificates is ignored
-    return createSecureContext({ ca: [...rootCertificates, pem] })
+    const { getCACertificates } = tls as NewerTls
+    return tls.createSecureContext({ ca: [...(getCACertificates?.() ?? tls.rootCertificates), pem] })
   } catch (error) {
     const isFile = errorCode(error)?.startsWith('ERR_') === false
     const reason = isFile ? fileProblem(error) : 'it is not a PEM file with a certificate'
@@ -80,27 +152,8 @@ async function readAuthorities(path: string): Promise<SecureContext> {
   }
 }
 
-/** The proxy for a URL; undefined if it is requested directly. */
-function proxyOf(url: URL, environment: Environment): string | undefined {
-  const name = url.protocol === 'https:' ? 'https_proxy' : 'http_proxy'
-  const proxy = environment[name] || environment[name.toUpperCase()]
-  if (!proxy || isLoopback(url) || isExcluded(url, environment.no_proxy || environment.NO_PROXY || ''))
-    return undefined
-  const proxyUrl = proxy.includes('://') ? proxy : `http://${proxy}`
-  if (!URL.canParse(proxyUrl)) throw new CredentialsInvalidError(name.toUpperCase(), 'it is not a URL')
-  return proxyUrl
-}
-
-/** Whether `NO_PROXY` lists a host: by its name, that of a domain above it, with or without a port, or by `*`. */
-function isExcluded({ hostname, port, protocol }: URL, noProxy: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '')
-  const ownPort = port || (protocol === 'https:' ? '443' : '80')
-  return noProxy
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .some((entry) => {
-      const [, name = '', entryPort = ownPort] = /^(?:\*?\.)?\[?(.*?)\]?(?::(\d+))?$/.exec(entry) ?? []
-      if (name === '' || entryPort !== ownPort) return false
-      return name === '*' || host === name || host.endsWith(`.${name}`)
-    })
+/** What newer versions add to `node:tls`. */
+interface NewerTls {
+  /** Includes those of `NODE_EXTRA_CA_CERTS` and of the system, if they are in use. */
+  readonly getCACertificates?: () => readonly string[]
 }

@@ -17,38 +17,35 @@ export async function uploadBlob(
 ): Promise<void> {
   const access = { repository, actions: 'pull,push' } as const
   const blobs = `/v2/${repository.repository}/blobs/`
-  const isThere = await requests.send(
+  // Whatever else HEAD is answered with, POST says more: its answer has the words of the registry.
+  const isThere = await requests.tryOnce(
     operation,
     { ...access, method: 'HEAD', url: `${blobs}${digest}` },
-    async (response) => {
-      await expectStatus(operation, response, 200, 404)
-      await response.body?.cancel()
-      return response.status === 200
-    },
+    async ({ status }) => status === 200,
   )
   if (isThere) return
   const upload = await requests.send(
     operation,
     { ...access, method: 'POST', url: `${blobs}uploads/` },
-    async (response, url) => {
-      await expectStatus(operation, response, 202)
-      await response.body?.cancel()
-      return requests.target(operation, repository.registry, response.headers.get('location'), url)
+    async (answer, url) => {
+      await expectStatus(operation, answer, 202)
+      return requests.target(operation, repository.registry, answer.header('location'), url)
     },
   )
   // Appended as text: the query of an upload may be signed.
   upload.search += `${upload.search === '' ? '?' : '&'}digest=${encodeURIComponent(digest)}`
-  const headers = { 'content-type': 'application/octet-stream', 'content-length': String(bytes.length) }
-  const body = () => streamOf(bytes, onProgress)
-  await requests.send(
-    operation,
-    { ...access, method: 'PUT', url: upload, headers, body },
-    async (response) => {
-      await expectStatus(operation, response, 201)
-      await response.body?.cancel()
-    },
+  const headers = () => ({
+    'content-type': 'application/octet-stream',
+    'content-length': String(bytes.length),
+  })
+  const body = () => chunksOf(bytes, onProgress)
+  await requests.send(operation, { ...access, method: 'PUT', url: upload, headers, body }, (answer) =>
+    expectStatus(operation, answer, ...STORED),
   )
 }
+
+/** The specification permits 201 only. */
+const STORED = [200, 201, 202, 204]
 
 /** Uploads a manifest under a tag or digest. @throws {@link DigestMismatchError} if the registry stored something else. */
 export async function uploadManifest(
@@ -59,35 +56,28 @@ export async function uploadManifest(
   { bytes, mediaType, digest }: FetchedManifest,
 ): Promise<void> {
   const url = `/v2/${repository.repository}/manifests/${reference}`
-  const headers = { 'content-type': mediaType, 'content-length': String(bytes.length) }
-  const body = () => streamOf(bytes, () => undefined)
+  const headers = () => ({ 'content-type': mediaType, 'content-length': String(bytes.length) })
   const request = {
     repository,
     actions: 'pull,push',
     method: 'PUT',
     url,
     headers,
-    body,
+    body: () => chunksOf(bytes, () => undefined),
   } as const
-  const stored = await requests.send(operation, request, async (response) => {
-    await expectStatus(operation, response, 201)
-    await response.body?.cancel()
-    return response.headers.get('docker-content-digest') ?? ''
+  const stored = await requests.send(operation, request, async (answer) => {
+    await expectStatus(operation, answer, ...STORED)
+    return answer.header('docker-content-digest') ?? ''
   })
   if (isDigest(stored) && stored !== digest)
     throw new DigestMismatchError(operation.reference, digest, stored)
 }
 
 /** A body in chunks. Progress is reported when the connection asks for the next one. */
-function streamOf(bytes: Uint8Array, onProgress: (done: number) => void): ReadableStream<Uint8Array> {
-  let done = 0
-  return new ReadableStream({
-    pull(controller) {
-      if (done > 0 || bytes.length === 0) onProgress(done)
-      if (done === bytes.length) return controller.close()
-      const chunk = bytes.subarray(done, done + CHUNK_BYTES)
-      done += chunk.length
-      controller.enqueue(chunk)
-    },
-  })
+function* chunksOf(bytes: Uint8Array, onProgress: (done: number) => void): Generator<Uint8Array> {
+  for (let done = 0; done < bytes.length; onProgress(done)) {
+    const chunk = bytes.subarray(done, done + CHUNK_BYTES)
+    done += chunk.length
+    yield chunk
+  }
 }

@@ -1,9 +1,10 @@
 import { readFileSync, statSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { basename, dirname } from 'node:path'
+import { basename, dirname, relative, resolve } from 'node:path'
 import { DigestMismatchError, PluginUnreadableError } from '../../errors/errors.ts'
 import { didYouMean } from '../../platform/text.ts'
 import { isScript } from '../../script/script.ts'
+import { referenceHint } from '../oci/reference.ts'
 import { sha256InSlices } from './digest.ts'
 
 /** The bytes of a module, or the local file that has them. */
@@ -74,7 +75,7 @@ async function readFailureReason(error: unknown, path: string): Promise<string> 
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':
-      return `there is no such file${didYouMean(basename(path), await neighbours(path))}`
+      return `there is no such file${hintOf(path) || didYouMean(basename(path), await neighbours(path))}`
     case 'EISDIR':
       return 'it is a directory; name a .wasm file or a manifest in it'
     case 'EACCES':
@@ -83,6 +84,14 @@ async function readFailureReason(error: unknown, path: string): Promise<string> 
     default:
       return (error as Error).message
   }
+}
+
+/** A reference of a registry may have been taken for a path, which the folder of a config file precedes. */
+function hintOf(path: string): string {
+  const names = path.split('/')
+  const ends = names.map((_, at) => names.slice(at).join('/')).filter((end) => /[:@]/.test(basename(end)))
+  const hints = [relative(resolve(), resolve(path)), ...ends].map(referenceHint)
+  return hints.find((hint) => hint !== '') ?? ''
 }
 
 /** The plug-ins in the folder of the missing file. */

@@ -10,6 +10,7 @@ import {
   isOciReference,
   type OciReference,
   parseReference,
+  referenceHint,
   renderPinned,
   renderReference,
 } from '../oci/reference.ts'
@@ -21,7 +22,16 @@ import { type ManifestBase, type ManifestSettings, parseManifest } from './manif
 import type { ManifestModule } from './manifest-module.ts'
 import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
-import { isUrl, type LinkOption, nameOfSource, parseSourceUrl, showUrl, sourceName, splitPin } from './url.ts'
+import {
+  isUrl,
+  type LinkOption,
+  nameOfSource,
+  parseSourceUrl,
+  showSource,
+  showUrl,
+  sourceName,
+  splitPin,
+} from './url.ts'
 
 /**
  * The source of a plug-in: a path or URL of a module or manifest, the bytes of a module, or a manifest. A path or URL may
@@ -250,12 +260,13 @@ class SourceReading {
     const name = sourceName(source)
     if (isOciReference(source)) {
       const reference = parseReference(source)
-      if ('problem' in reference) throw new SourceInvalidError(showText(source), reference.problem)
+      if ('problem' in reference) throw new SourceInvalidError(showSource(source), reference.problem)
       return this.#pull(reference, reference.pin)
     }
     if (isUrl(source) && !/^file:/i.test(source)) {
       const pinned = parseSourceUrl(source)
-      if ('problem' in pinned) throw new SourceInvalidError(showText(source), pinned.problem)
+      if ('problem' in pinned)
+        throw new SourceInvalidError(showSource(source), pinned.problem + referenceHint(source))
       const { place: base, digest } = pinned
       const bytes = await this.#download(base, pinned)
       return { name, base, bytes, ...(await this.#verifyUrl(base, bytes, digest !== undefined)) }
@@ -437,11 +448,6 @@ function refuseNames(modules: readonly SourceModule[]): void {
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined)
     throw new SourceInvalidError(twice, 'two modules have this name; give a link another one with NAME=PATH')
-}
-
-/** A refused URL without its secret parts. */
-function showText(text: string): string {
-  return URL.canParse(text) ? showUrl(new URL(text)) : text.replace(/\/\/.*/s, '//...')
 }
 
 function pathOfSource(url: string): string {

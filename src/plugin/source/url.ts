@@ -66,6 +66,12 @@ export function showUrl({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`
 }
 
+/** A refused source for messages, without its secret parts. */
+export function showSource(text: string): string {
+  if (!isUrl(text)) return text
+  return URL.canParse(text) ? showUrl(new URL(text)) : text.replace(/\/\/.*/s, '//...')
+}
+
 /** Splits `#sha256=<hex>` off the end of a path or of a URL's fragment. */
 export function splitPin(text: string): Pinned<string> | Refusal {
   const at = text.lastIndexOf('#sha256=')

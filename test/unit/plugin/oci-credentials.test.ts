@@ -30,6 +30,11 @@ function withHelper(script: string, config: object): Record<string, string> {
   return { ...configured(config), PATH: `${path}:${process.env.PATH}` }
 }
 
+/** The credentials for a repository of a registry. */
+async function find(registry: string, environment: Record<string, string>, repository = 'acme/hello') {
+  return (await findCredentials({ registry, repository }, environment)).found
+}
+
 const encode = (text: string) => Buffer.from(text).toString('base64')
 const ada = { kind: 'password', username: 'ada', password: 's3cret' }
 const login = { auth: encode('ada:s3cret') }
@@ -47,7 +52,7 @@ test.each([
   ['docker.io', 'docker.io'],
   ['registry-1.docker.io', 'index.docker.io'],
 ])('the key %s is that of %s', async (key, registry) => {
-  expect(await findCredentials(registry, configured({ auths: { [key]: login } }))).toEqual(ada)
+  expect(await find(registry, configured({ auths: { [key]: login } }))).toEqual(ada)
 })
 
 test.each([
@@ -59,12 +64,19 @@ test.each([
   ['https://evil.example/ghcr.io', 'ghcr.io'],
   ['https://user@ghcr.io', 'ghcr.io'],
   ['quay.io/team', 'quay.io'],
+  ['quay.io/acm', 'quay.io'],
+  ['quay.io/acme/hello/more', 'quay.io'],
+  ['*.io', 'a.ghcr.io'],
+  ['*', 'ghcr.io'],
+  ['*.io', 'ghcr.io:8443'],
+  ['*.io:*', 'ghcr.io:8443'],
+  ['ghcr.*:8443', 'ghcr.io'],
   ['', 'ghcr.io'],
   ['__proto__', 'ghcr.io'],
   ['ghcr.io', '__proto__'],
   ['ghcr.io', 'constructor'],
 ])('the key %s is not that of %s', async (key, registry) => {
-  expect(await findCredentials(registry, configured({ auths: { [key]: login } }))).toBeUndefined()
+  expect(await find(registry, configured({ auths: { [key]: login } }))).toBeUndefined()
 })
 
 test.each([
@@ -73,13 +85,70 @@ test.each([
   [{ username: 'ada', password: 's3cret' }, ada],
   [
     { ...login, identitytoken: 'refresh' },
-    { kind: 'identity', token: 'refresh' },
+    { kind: 'identity', token: 'refresh', login: { username: 'ada', password: 's3cret' } },
   ],
+  [
+    { auth: encode('ada:'), identitytoken: 'refresh' },
+    { kind: 'identity', token: 'refresh', login: { username: 'ada', password: 'refresh' } },
+  ],
+  [{ identitytoken: 'refresh' }, { kind: 'identity', token: 'refresh' }],
+  [{ auth: encode(':') }, undefined],
   [{ registrytoken: 'token' }, { kind: 'bearer', token: 'token' }],
   [{}, undefined],
   [{ auth: '', email: 'ada@example.com' }, undefined],
 ])('an entry %o has the credentials %o', async (entry, credentials) => {
-  expect(await findCredentials('ghcr.io', configured({ auths: { 'ghcr.io': entry } }))).toEqual(credentials)
+  expect(await find('ghcr.io', configured({ auths: { 'ghcr.io': entry } }))).toEqual(credentials)
+})
+
+test.each([
+  ['quay.io/acme', 'quay.io'],
+  ['https://quay.io/acme/', 'quay.io'],
+  ['quay.io/acme/hello', 'quay.io'],
+  ['*.dkr.ecr.*.amazonaws.com', '123456789012.dkr.ecr.eu-west-1.amazonaws.com'],
+  ['registry-*.example:8443/acme', 'registry-1.example:8443'],
+  ['index.docker.io/acme', 'docker.io'],
+])('the key %s is that of the repository acme/hello at %s', async (key, registry) => {
+  expect(await find(registry, configured({ auths: { [key]: login } }))).toEqual(ada)
+})
+
+test('the key with the longest path counts, then one without a pattern', async () => {
+  const entry = (user: string) => ({ auth: encode(`${user}:x`) })
+  const auths = {
+    'quay.io': entry('host'),
+    '*.io/acme': entry('pattern'),
+    'quay.io/acme': entry('team'),
+    'quay.io/acme/hello': {},
+    '*.io': entry('any'),
+  }
+  const environment = configured({ auths })
+  expect(await find('quay.io', environment, 'acme/hello')).toMatchObject({ username: 'team' })
+  expect(await find('quay.io', environment, 'other')).toMatchObject({ username: 'host' })
+  expect(await find('ghcr.io', environment, 'acme/hello')).toMatchObject({ username: 'pattern' })
+  expect(await find('ghcr.io', environment, 'other')).toMatchObject({ username: 'any' })
+})
+
+test('a file may have the former format of Docker, which a Secret of type dockercfg has', async () => {
+  const environment = configured({ 'https://ghcr.io/v1/': { ...login, email: 'ada@example.com' } })
+  expect(await find('ghcr.io', environment)).toEqual(ada)
+  expect(await find('quay.io', configured({ HttpHeaders: { a: 'b' }, 'quay.io': login }))).toEqual(ada)
+  expect(await find('quay.io', configured({ credsStore: '', 'quay.io': login }))).toBeUndefined()
+})
+
+test('it is noted where credentials come from, and which others there are', async () => {
+  const note = async (environment: Record<string, string>) =>
+    (await findCredentials({ registry: 'ghcr.io', repository: 'acme/hello' }, environment)).note
+  const environment = configured({ auths: { 'ghcr.io/acme': login } })
+  const file = join(environment.DOCKER_CONFIG ?? '', 'config.json')
+  expect(await note(environment)).toBe(`the credentials of ${file} for ghcr.io/acme were sent`)
+  expect(await note(withHelper(ANSWER, { credsStore: 'test' }))).toBe(
+    'the credentials of docker-credential-test were sent',
+  )
+  const others = { auths: { 'a.example': login, 'b.example': {} }, credHelpers: { 'c.example': 'x' } }
+  expect(await note(configured(others))).toContain(
+    'config.json has credentials for a.example, c.example; none for ghcr.io/acme/hello (',
+  )
+  expect(await note(configured({}))).toContain('config.json has none for ghcr.io/acme/hello (')
+  expect(await note({ DOCKER_CONFIG: '/nowhere' })).toContain('there is no /nowhere/config.json (')
 })
 
 test('the first file decides that has the registry', async () => {
@@ -90,11 +159,11 @@ test('the first file decides that has the registry', async () => {
   const entries = { 'a.example': { auth: encode('second:2') }, 'b.example': { auth: encode('second:2') } }
   writeFileSync(join(path, '.docker', 'config.json'), JSON.stringify({ auths: entries }))
   const environment = { HOME: path, REGISTRY_AUTH_FILE: authFile }
-  expect(await findCredentials('a.example', environment)).toMatchObject({ username: 'first' })
-  expect(await findCredentials('b.example', environment)).toMatchObject({ username: 'second' })
-  expect(await findCredentials('c.example', environment)).toBeUndefined()
-  expect(await findCredentials('a.example', { HOME: path })).toMatchObject({ username: 'second' })
-  expect(await findCredentials('a.example', { HOME: path, DOCKER_CONFIG: '/nowhere' })).toBeUndefined()
+  expect(await find('a.example', environment)).toMatchObject({ username: 'first' })
+  expect(await find('b.example', environment)).toMatchObject({ username: 'second' })
+  expect(await find('c.example', environment)).toBeUndefined()
+  expect(await find('a.example', { HOME: path })).toMatchObject({ username: 'second' })
+  expect(await find('a.example', { HOME: path, DOCKER_CONFIG: '/nowhere' })).toBeUndefined()
 })
 
 test.each([
@@ -108,7 +177,7 @@ test.each([
   ['a helper with a command', { credsStore: 's3cret;reboot' }],
   ['a helper that is missing', { credsStore: 'not-installed' }],
 ])('a configuration with %s is an error that shows no secret', async (_, config) => {
-  const found = findCredentials('ghcr.io', { ...configured(config), PATH: '/nowhere' })
+  const found = find('ghcr.io', { ...configured(config), PATH: '/nowhere' })
   const error = await found.catch((error: Error) => error)
   expect(error).toMatchObject({ code: 'WASM_SERVE_CREDENTIALS_INVALID' })
   expect(String(error)).not.toContain('s3cret')
@@ -118,7 +187,7 @@ test('a configuration that cannot be read is an error', async () => {
   const path = folder()
   mkdirSync(join(path, 'config.json'))
   const code = 'WASM_SERVE_CREDENTIALS_INVALID'
-  await expect(findCredentials('ghcr.io', { DOCKER_CONFIG: path })).rejects.toMatchObject({ code })
+  await expect(find('ghcr.io', { DOCKER_CONFIG: path })).rejects.toMatchObject({ code })
 })
 
 const ANSWER = 'read server; echo "{\\"Username\\":\\"$1 $server\\",\\"Secret\\":\\"s3cret\\"}"'
@@ -129,27 +198,55 @@ test.each([
   ['credsStore', { credsStore: 'test', auths: { 'ghcr.io': {} } }],
 ])('a helper of %s receives the registry on its input', async (_, config) => {
   const credentials = { kind: 'password', username: 'get ghcr.io', password: 's3cret' }
-  expect(await findCredentials('ghcr.io', withHelper(ANSWER, config))).toEqual(credentials)
+  expect(await find('ghcr.io', withHelper(ANSWER, config))).toEqual(credentials)
 })
 
 test('Docker Hub has its old name for helpers', async () => {
-  const found = await findCredentials('docker.io', withHelper(ANSWER, { credsStore: 'test' }))
+  const found = await find('docker.io', withHelper(ANSWER, { credsStore: 'test' }))
   expect(found).toMatchObject({ username: 'get https://index.docker.io/v1/' })
 })
 
 test('the secret of the user <token> is an identity token', async () => {
   const script = 'echo \'{"ServerURL":"x","Username":"<token>","Secret":"refresh"}\''
-  const found = await findCredentials('ghcr.io', withHelper(script, { credsStore: 'test' }))
+  const found = await find('ghcr.io', withHelper(script, { credsStore: 'test' }))
   expect(found).toEqual({ kind: 'identity', token: 'refresh' })
 })
 
 test('a helper that does not know the registry is no error', async () => {
   const script = 'echo "credentials not found in native keychain"; exit 1'
-  expect(await findCredentials('ghcr.io', withHelper(script, { credsStore: 'test' }))).toBeUndefined()
+  expect(await find('ghcr.io', withHelper(script, { credsStore: 'test' }))).toBeUndefined()
+})
+
+test('the first value of a helper counts, and what follows is not read', async () => {
+  const script = `${ANSWER}; echo 'a new version is available {'; echo '{"Username":"x","Secret":"y"}'`
+  const found = await find('ghcr.io', withHelper(script, { credsStore: 'test' }))
+  expect(found).toEqual({ kind: 'password', username: 'get ghcr.io', password: 's3cret' })
+})
+
+test('a helper that answers with empty values has no credentials', async () => {
+  const script = 'echo \'{"ServerURL":"","Username":"","Secret":""}\''
+  expect(await find('ghcr.io', withHelper(script, { credsStore: 'test' }))).toBeUndefined()
 })
 
 test.each([
-  ['fails', 'echo s3cret; echo s3cret >&2; exit 3'],
+  [
+    'on its error output',
+    'echo; echo "no session" >&2; echo more >&2; exit 1',
+    /\(exit code 1\): no session$/,
+  ],
+  ['on its output', 'echo "no session"; echo more; exit 1', /\(exit code 1\): no session$/],
+  ['with control characters', 'printf "a\\033[2Jb" >&2; exit 1', /: a\\u001b\[2Jb$/],
+  ['at length', 'printf "%05000d" 0 >&2; exit 1', /: 0{300}$/],
+  ['besides an output that is none', 'echo s3cret; echo "no session" >&2', /credentials: no session$/],
+])('the reason of a helper that fails is shown, if it says it %s', async (_, script, message) => {
+  const found = find('ghcr.io', withHelper(script, { credsStore: 'test' }))
+  const code = 'WASM_SERVE_CREDENTIALS_INVALID'
+  await expect(found).rejects.toMatchObject({ code, message: expect.stringMatching(message) })
+})
+
+test.each([
+  ['fails', 'echo s3cret; echo reason >&2; exit 3'],
+  ['fails with JSON', 'echo \'{"Secret":"s3cret"}\'; exit 3'],
   ['ends by a signal', 'kill -9 $$'],
   ['answers no JSON', 'echo s3cret'],
   ['answers no secret', 'echo \'{"Username":"s3cret"}\''],
@@ -158,7 +255,7 @@ test.each([
     'while :; do echo s3cretxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done',
   ],
 ])('a helper that %s is an error that shows no secret', async (_, script) => {
-  const found = findCredentials('ghcr.io', withHelper(script, { credsStore: 'test' }))
+  const found = find('ghcr.io', withHelper(script, { credsStore: 'test' }))
   const error = await found.catch((error: Error) => error)
   expect(error).toMatchObject({ code: 'WASM_SERVE_CREDENTIALS_INVALID' })
   expect(String(error)).not.toContain('s3cret')
@@ -182,6 +279,11 @@ test.each([
       ['bearer', { a: '1', b: '2' }],
       ['negotiate', { abc: '=' }],
     ],
+  ],
+  ['Basic realm=/', [['basic', { realm: '/' }]]],
+  [
+    'Bearer realm="https://a/t?x=1,2&y",service="s",error="insufficient_scope"',
+    [['bearer', { realm: 'https://a/t?x=1,2&y', service: 's', error: 'insufficient_scope' }]],
   ],
   ['realm="no scheme"', []],
   ['Basic realm="unclosed', [['basic', { realm: '' }]]],

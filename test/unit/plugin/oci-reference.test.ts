@@ -4,6 +4,7 @@ import {
   isDigest,
   isOciReference,
   parseReference,
+  referenceHint,
   renderPinned,
   renderReference,
 } from '../../../src/plugin/oci/reference.ts'
@@ -64,6 +65,39 @@ test.each([
   `oci://ghcr.io/${'a'.repeat(2_000)}`,
 ])('%s is refused with a reason', (text) => {
   expect(parseReference(text)).toEqual({ problem: expect.any(String) })
+})
+
+test.each([
+  'oci://user:secret@ghcr.io/a',
+  'oci://user@ghcr.io/a',
+  `oci://user:secret@ghcr.io/a@${digest}`,
+])('%s is refused: it has credentials', (text) => {
+  expect(parseReference(text)).toEqual({ problem: expect.stringContaining('credentials come from') })
+})
+
+test.each([
+  ['ghcr.io/acme/hello:1', 'oci://ghcr.io/acme/hello:1'],
+  ['docker://ghcr.io/acme/hello:1', 'oci://ghcr.io/acme/hello:1'],
+  ['localhost/hello', 'oci://localhost/hello'],
+  ['registry:5000/hello', 'oci://registry:5000/hello'],
+  [`10.0.0.1/hello@${digest}`, `oci://10.0.0.1/hello@${digest}`],
+])('%s is probably %s', (text, meant) => {
+  expect(referenceHint(text)).toBe(`; for an artifact of a registry, write ${meant}`)
+})
+
+test.each([
+  'hello',
+  'hello.wasm',
+  'acme/hello',
+  './a.b/hello',
+  '../hello',
+  '/ghcr.io/hello',
+  'a.b/hello.wasm',
+  'a.b/plugin.json',
+  'a.b/Hello',
+  'ftp://ghcr.io/a',
+])('%s is probably no reference', (text) => {
+  expect(referenceHint(text)).toBe('')
 })
 
 const word = fc.stringMatching(/^[a-z\d]{1,8}$/)

@@ -106,6 +106,22 @@ test.each([
   expect(read.warnings).toEqual([])
 })
 
+test.each([
+  ['ghcr.io/acme/hello', 'oci://ghcr.io/acme/hello'],
+  ['ghcr.io/acme/hello:1', 'oci://ghcr.io/acme/hello:1'],
+  ['/etc/my.config/registry.example:5000/hello:1.2', 'oci://registry.example:5000/hello:1.2'],
+  ['docker://ghcr.io/acme/hello', 'oci://ghcr.io/acme/hello'],
+])('%s is no file, and what to write is said', async (source, meant) => {
+  expect(await messageOf(readSource(source))).toContain(`write ${meant}`)
+})
+
+test.each([
+  '/etc/my.config/hello',
+  'my.folder/hello.wasm',
+])('%s is no file, and no reference', async (source) => {
+  expect(await messageOf(readSource(source))).not.toContain('oci://')
+})
+
 test('the bytes of a local module are read again as long as they stay the same', async () => {
   const path = file('again.wasm', echo)
   const [module] = (await readSource(path)).modules

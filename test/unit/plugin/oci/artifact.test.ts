@@ -80,6 +80,22 @@ describe('the shape', () => {
       ]),
     ],
     ['image', artifact(EMPTY, [TAR, MODULE, 'plugin.wasm'])],
+    ['oras', artifact(EMPTY, ['Application/Wasm; charset=binary', MODULE])],
+    ['oras', artifact(EMPTY, ['application/wasm+gzip', gzipSync(MODULE)])],
+    ['oras', artifact(EMPTY, ['application/octet-stream', MODULE, 'Hello.WASM'], ['text/plain', OTHER])],
+    ['oras', artifact(EMPTY, [WASM, MODULE], ['application/octet-stream', OTHER, 'data.wasm'])],
+    ['image', artifact(EMPTY, [TAR, MODULE, 'hello.wasm'], [TAR, Buffer.from('# read me\n'), 'README.md'])],
+    ['image', artifact(EMPTY, [TAR, Buffer.alloc(2_000, 'text '), 'a.md'], [TAR, MODULE, 'hello.wasm'])],
+    ['image', artifact(EMPTY, [TAR, MODULE, 'hello.wasm'], [TAR, new Uint8Array(), '.keep'])],
+    ['image', artifact(EMPTY, [TAR, MODULE, 'hello.wasm'], ['text/markdown', OTHER, 'README.md'])],
+    [
+      'image',
+      artifact(
+        'application/vnd.helm.plugin.v1+json',
+        [TAR, gzipSync(tarOf({ name: 'plugin.wasm', content: MODULE })), 'hello-1.0.0.tgz'],
+        [TAR, Buffer.from('-----BEGIN PGP SIGNED MESSAGE-----\n'.repeat(40)), 'hello-1.0.0.tgz.prov'],
+      ),
+    ],
     ['image', artifact(EMPTY, [`${TAR}+gzip`, gzipSync(MODULE)])],
   ])('%s is recognised (%#)', async (shape, [registry, manifest]) => {
     const found = await find(registry, manifest)
@@ -115,7 +131,7 @@ describe('an artifact is refused', () => {
       'text/toml',
     ],
     ['without layers', artifact(EMPTY), EMPTY],
-    ['with an unknown layer', artifact(EMPTY, ['text/\u001b[2Jx', MODULE]), 'text/\\u001b[2Jx'],
+    ['with an unknown layer', artifact(EMPTY, ['text/\u001b[2jx', MODULE]), 'text/\\u001b[2jx'],
     ['that is a component', artifact(CNCF, [WASM, COMPONENT]), 'component'],
     ['that is no module', artifact(CNCF, [WASM, Buffer.from('<html>')]), 'HTML'],
     ['that is an archive named a module', artifact(CNCF, [WASM, gzipSync(tarOf())]), 'not a WebAssembly'],
@@ -146,6 +162,30 @@ describe('an artifact is refused', () => {
       'whose image has a path that leads out of it',
       image([{ name: '../plugin.wasm', content: MODULE }]),
       '".."',
+    ],
+    [
+      'whose layer is an archive that is cut off, with the name of the layer',
+      artifact(
+        IMAGE,
+        [TAR, MODULE, 'a.wasm'],
+        [TAR, tarOf({ name: 'b', content: MODULE }).subarray(0, 600), 'b.tar'],
+      ),
+      'b.tar: its archive is cut off',
+    ],
+    [
+      'whose layer is neither an archive nor a module',
+      artifact(IMAGE, [TAR, Buffer.from('text')]),
+      'cut off',
+    ],
+    ['with files only', artifact(EMPTY, [TAR, Buffer.from('text'), 'README.md']), 'README.md'],
+    [
+      'with two modules that are only named so',
+      artifact(
+        EMPTY,
+        ['application/octet-stream', MODULE, 'a.wasm'],
+        ['application/octet-stream', OTHER, 'b.wasm'],
+      ),
+      'a.wasm, b.wasm',
     ],
     ['whose image has an empty layer', artifact(IMAGE, [TAR, new Uint8Array()]), 'empty'],
     [
@@ -229,6 +269,16 @@ describe('of an index', () => {
     ['the only one is taken', [platform('windows', 'arm64'), attestation, marked]],
     ['the only one is taken, without a platform', [{}, attestation]],
     ['linux/amd64 is taken', [platform('linux', 'amd64'), platform('linux', 'arm64')]],
+    [
+      'the first of two variants is taken',
+      [
+        { platform: { os: 'linux', architecture: 'amd64', variant: 'v1' } },
+        { platform: { os: 'linux', architecture: 'amd64', variant: 'v2' } },
+      ],
+    ],
+    ['the first of equal platforms is taken', [platform('linux', 'arm64'), platform('linux', 'arm64')]],
+    ['the only one is taken, with an empty platform', [{ platform: {} }, attestation]],
+    ['the only one is taken, without a platform as Go writes it', [{ platform: null, artifactType: null }]],
   ])('%s', async (_name, described) => {
     const [registry, index, manifests] = indexOf(...described)
     const found = await find(registry, index)
@@ -244,6 +294,7 @@ describe('of an index', () => {
       [platform('linux', 'arm64'), platform('windows', 'amd64')],
       'linux/arm64, windows/amd64',
     ],
+    ['two without a platform may be two plug-ins', [{}, { platform: {} }], 'any/any, any/any'],
     ['wasm must be there once', [platform('wasip1', 'wasm'), platform('wasip2', 'wasm')], 'wasip2/wasm'],
     ['another kind of document is refused', [{ mediaType: 'text/plain' }], 'text/plain'],
     [
@@ -420,10 +471,24 @@ describe('a manifest of OCI is refused', () => {
     ['with layers that are no list', { ...valid, layers: {} }],
     ['with too many layers', { ...valid, layers: Array(128).fill(config) }],
     ['with annotations that are no text', { ...valid, annotations: { a: 1 } }],
-    ['with a platform without an os', { schemaVersion: 2, manifests: [{ ...config, platform: {} }] }],
+    ['with a platform of no text', { schemaVersion: 2, manifests: [{ ...config, platform: { os: 1 } }] }],
+    [
+      'with a platform that is no object',
+      { schemaVersion: 2, manifests: [{ ...config, platform: 'linux' }] },
+    ],
+    ['with a subject that is no descriptor', { ...valid, subject: {} }],
     ['with too many manifests', { schemaVersion: 2, manifests: Array(1_001).fill(config) }],
   ])('%s', (_name, document) => {
     expect(parseOciManifest(Buffer.from(JSON.stringify(document))).kind).toBe('invalid')
+  })
+
+  test('but not for null, which Go writes for what is not there', () => {
+    const document = { ...valid, subject: null, artifactType: null, annotations: null }
+    expect(parseOciManifest(Buffer.from(JSON.stringify(document)))).toMatchObject({
+      kind: 'manifest',
+      subject: undefined,
+      artifactType: undefined,
+    })
   })
 
   test.each(['', '{', '\xff'])('that is %j', (text) => {
