@@ -52,7 +52,7 @@ export const PUSH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve push <plugin.wasm|manifest.json> oci://REGISTRY/NAME[:TAG] [flags]',
   about:
-    'Pushes a plug-in to an OCI registry, in the layout of the CNCF. Prints its\nreference with the digest, and on standard error the command that signs it. The\nXTP schema beside it and the Extism manifest travel as annotations.',
+    'Pushes a plug-in to an OCI registry, in the layout of the CNCF. Prints its\nreference with the digest, in a terminal also the command that signs it. The XTP\nschema beside it and the Extism manifest travel as annotations.',
   examples: [
     'wasm-serve push hello.wasm oci://ghcr.io/acme/hello:1.2',
     'wasm-serve push manifest.json oci://ghcr.io/acme/hello:1.2',
@@ -105,7 +105,9 @@ export const pushCommand: Command = {
     const image = pinned.slice(OCI_SCHEME.length)
     const result = { reference: pinned, image, tag, digest: pushed.digest, bytes: pushed.bytes }
     host.out.write(`${values.json ? JSON.stringify(result) : printable(pinned)}\n`)
-    if (!values.json) host.writeError(`Sign it: cosign sign --key cosign.key ${printable(image)}\n`)
+    // A script that takes the output wants the reference.
+    if (host.isOutTerminal && !values.json)
+      host.out.write(`Sign it: cosign sign --key cosign.key ${printable(image)}\n`)
   },
 }
 

@@ -32,6 +32,8 @@ export interface RunInputs {
   readonly cwd?: string
   /** Standard input; default: empty. */
   readonly input?: string | Uint8Array
+  /** Whether results go to a terminal. Default: no. */
+  readonly isOutTerminal?: boolean
 }
 
 /** A command that runs. */
@@ -70,7 +72,11 @@ export function start(
   return launch(args, { WASM_SERVE_DRAIN_MS: '0', WASM_SERVE_GRACE_MS: '1000', ...env }, surroundings)
 }
 
-function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = '' }: RunInputs): Running {
+function launch(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  { cwd, input = '', isOutTerminal = false }: RunInputs,
+): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
   const { npm_command: _, ...inherited } = process.env
@@ -83,7 +89,7 @@ function launch(args: readonly string[], env: NodeJS.ProcessEnv, { cwd, input = 
       },
       colours: false,
     },
-    isOutTerminal: false,
+    isOutTerminal,
     writeBytes: (bytes) => output.add('stdout', Buffer.from(bytes)),
     async sendBytes(bytes) {
       output.add('stdout', Buffer.from(bytes))

@@ -390,11 +390,16 @@ test('push writes what pull reads, with the manifest, the schema and smoke reque
   expect(JSON.parse(stdout).modules[0].memories[0].cap).toBe(25)
 })
 
-test('push prints the reference, and the command that signs it', async () => {
+test('push prints the reference, and in a terminal the command that signs it', async () => {
   const { registry, reference } = await openTest()
-  const { stdout } = await run(['push', guest('upper'), reference(':1')])
+  const push = (isOutTerminal: boolean) =>
+    run(['push', guest('upper'), reference(':1')], {}, { isOutTerminal })
+  const { stdout } = await push(false)
   const pinned = `${registry.host}/${NAME}@${registry.digestOf(NAME, '1')}`
-  expect(stdout).toBe(`oci://${pinned}\nSign it: cosign sign --key cosign.key ${pinned}\n`)
+  expect(stdout).toBe(`oci://${pinned}\n`)
+  expect((await push(true)).stdout).toMatch(
+    /^oci:.+\nSign it: cosign sign --key cosign\.key [^:]+:\d+\/.+@sha256:\w+\n$/,
+  )
 })
 
 test.each([
