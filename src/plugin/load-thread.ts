@@ -1,16 +1,10 @@
 import { once } from 'node:events'
 import { parentPort } from 'node:worker_threads'
 import { toFailure } from '../errors/call-failure.ts'
-import { ScriptInspector } from '../script/engine.ts'
+import { type BuiltScript, ScriptBuilder } from '../script/engine.ts'
 import { withoutTypes } from '../script/types.ts'
 import { type Admit, loadModule } from './load-module.ts'
-import type {
-  FromLoadThread,
-  InspectedScript,
-  LoadRequest,
-  ScriptRequest,
-  ToLoadThread,
-} from './load-threads.ts'
+import type { FromLoadThread, LoadRequest, ScriptRequest, ToLoadThread } from './load-threads.ts'
 import { cacheModule, loadCachedModule } from './module-cache.ts'
 import { packFacts } from './module-facts.ts'
 import { FileScanner } from './scan-file.ts'
@@ -19,7 +13,7 @@ import { FileScanner } from './scan-file.ts'
 
 const port = parentPort
 const scanner = new FileScanner()
-const scripts = new ScriptInspector()
+const scripts = new ScriptBuilder()
 const postAnswer = (message: FromLoadThread, transfer: ArrayBuffer[] = []) =>
   port?.postMessage(message, transfer)
 
@@ -41,17 +35,19 @@ function answerScript(request: ScriptRequest): void {
   try {
     // Node.js warns that it may remove types in another way one day; this thread has no other warnings.
     process.removeAllListeners('warning')
-    postAnswer({ inspected: inspect(request) })
+    const built = build(request)
+    const { buffer } = built.plugin ?? {}
+    postAnswer({ built }, buffer instanceof ArrayBuffer ? [buffer] : [])
   } catch (error) {
     postAnswer({ failure: toFailure(error) })
   }
 }
 
-function inspect({ script, hasTypes }: ScriptRequest): InspectedScript {
+function build({ script, hasTypes }: ScriptRequest): Partial<BuiltScript> {
   const source = hasTypes ? withoutTypes(script.source) : script.source
   if (source === undefined) return {}
   if (typeof source === 'object') return { facts: source }
-  return { source, facts: scripts.inspect({ ...script, source }, SCRIPT_PAGES) }
+  return scripts.build({ ...script, source }, SCRIPT_PAGES)
 }
 
 async function answerLoad({ bytes, job }: LoadRequest): Promise<void> {

@@ -13,7 +13,8 @@ import {
   terminateOrWriteOff,
   trackThread,
 } from '../platform/stuck-threads.ts'
-import type { Script, ScriptFacts } from '../script/script.ts'
+import type { BuiltScript } from '../script/engine.ts'
+import type { Script } from '../script/script.ts'
 import type { Admit, LoadedModule, ModuleJob } from './load-module.ts'
 import { type KnownLists, type PackedFacts, unpackFacts } from './module-facts.ts'
 import type { ScanJob, ScannedFile } from './scan-file.ts'
@@ -30,7 +31,7 @@ interface ScanRequest {
   readonly job: ScanJob
 }
 
-/** A script to run. */
+/** A script to build. */
 export interface ScriptRequest {
   readonly script: Script
   /** Whether it is TypeScript. */
@@ -44,7 +45,7 @@ export type ToLoadThread = LoadRequest | ScanRequest | ScriptRequest | 'admitted
 type LoadAnswer =
   | { readonly loaded: PostedModule }
   | { readonly scanned: readonly (ScannedFile<PackedFacts> | undefined)[] }
-  | { readonly inspected: InspectedScript }
+  | { readonly built: Partial<BuiltScript> }
   | { readonly failure: CallFailure }
 
 /** Facts are packed: receiving an object per export would block the event loop for half a second. */
@@ -156,32 +157,26 @@ async function scanSome(
   }
 }
 
-/** A script, and what it exports. */
-export interface InspectedScript {
-  /** Without types; undefined if only a compiler can remove them. */
-  readonly source?: string | undefined
-  readonly facts?: ScriptFacts | undefined
-}
-
 /** A script takes milliseconds to load. One that never ends is ended then. */
 const SCRIPT_LIMIT_MS = 5_000
 
 /**
- * Runs a script in a thread, to see what it exports.
+ * Makes a plug-in of a script in a thread, which runs it.
  *
+ * @returns nothing if only a compiler can remove its types.
  * @throws {@link PluginLoadFailedError} if it takes too long; the reason of the signal.
  */
-export async function inspectInThread(
+export async function buildInThread(
   request: ScriptRequest,
   { signal, log = SILENT }: Pick<LoadingContext, 'signal' | 'log'>,
-): Promise<InspectedScript> {
+): Promise<Partial<BuiltScript>> {
   await enter(signal)
   try {
     const thread = idleThreads.pop() ?? new LoadThread()
     const label = { plugin: request.script.file }
     const answer = await thread.ask(request, label, { admit: none, signal, log, limitMs: SCRIPT_LIMIT_MS })
-    if (!('inspected' in answer)) throw new Error('a thread has not run the script')
-    return answer.inspected
+    if (!('built' in answer)) throw new Error('a thread has not built the script')
+    return answer.built
   } finally {
     leave()
   }

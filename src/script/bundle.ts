@@ -31,6 +31,7 @@ export async function bundleScript(path: string, why: string): Promise<Bundle> {
     absWorkingDir: folder,
     outfile: resolve(folder, 'script.js'),
     bundle: true,
+    external: ['wasm-serve:*'],
     write: false,
     metafile: true,
     format: 'esm',

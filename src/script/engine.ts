@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { ByteReader, concat, leb } from '../module/bytes.ts'
+import { dropLastImports, orderImports } from '../module/function-imports.ts'
 import { CODE, constant } from '../module/instructions.ts'
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { capMemory } from '../module/memory-cap.ts'
 import { readModule } from '../module/module.ts'
-import { type ModuleView, SECTION } from '../module/module-view.ts'
+import { type ImportedItem, type ModuleView, SECTION } from '../module/module-view.ts'
 import { appendItems, renderExport, renderItems, withContents } from '../module/module-writer.ts'
 import { EXTISM_NAMESPACE } from '../module/names.ts'
 import { packageFile } from '../platform/packages.ts'
@@ -29,19 +30,59 @@ const CALL = 'script_call'
 /** Names that a function of a script cannot have. */
 const TAKEN: readonly string[] = [MEMORY, INITIALIZE, '_start']
 
+/** Extism's requests. */
+const REQUESTS = 'requests'
+
+/** What scripts can import, which are also the reasons for imports of the engine. The rarest is last. */
+const REASONS: readonly string[] = [REQUESTS, 'wasm-serve:http', 'wasm-serve:websocket', 'wasm-serve:kv']
+
+/** Why the engine has an import; undefined: for all scripts. */
+function reasonOf({ module, name }: ImportedItem): string | undefined {
+  if (module === EXTISM_NAMESPACE) return name.startsWith('http_') ? REQUESTS : undefined
+  if (module === 'wasm-serve:http' && name.startsWith('ws_')) return 'wasm-serve:websocket'
+  return REASONS.includes(module) ? module : undefined
+}
+
+/** The order of the engine's imports. */
+export function rankOfImport(item: ImportedItem): number {
+  return REASONS.indexOf(reasonOf(item) ?? '')
+}
+
+/** The engine without the imports that a script does not need: they would need a host that has them. */
+function engineFor({ source }: Script, used: readonly string[]): ModuleView {
+  const reasons = new Set(used)
+  if (/\b(?:fetch|Http)\b/.test(source)) reasons.add(REQUESTS)
+  const isNeeded = (item: ImportedItem) => {
+    const reason = reasonOf(item)
+    return reason === undefined || reasons.has(reason)
+  }
+  let engine = readEngine(false)
+  const neededCount = engine.imports.filter(isNeeded).length
+  if (!engine.imports.slice(0, neededCount).every(isNeeded)) {
+    const ordered = orderImports(readEngine(true), (item) => Number(!isNeeded(item)))
+    if (!ordered) throw new Error('the imports of the script engine cannot be ordered')
+    engine = readModule(ordered, { limits: 'none', readsCode: false }, NAME)
+  }
+  const bytes = dropLastImports(engine, engine.imports.length - neededCount)
+  return readModule(bytes, { limits: 'none', readsCode: false }, NAME)
+}
+
+const NAME = 'the script engine'
+
 /** @throws Error if the package is incomplete. */
-function readEngine(): ModuleView {
+function readEngine(readsCode: boolean): ModuleView {
   const bytes = readFileSync(packageFile('plugins/script-engine/engine.wasm'))
-  return readModule(bytes, { limits: 'none', readsCode: false }, 'the script engine')
+  return readModule(bytes, { limits: 'none', readsCode }, NAME)
 }
 
 /**
  * Makes a plug-in of a script: the engine, with the script as data, an export per function, and an `_initialize` that runs the script.
  *
  * @param functions - The functions of the script that it exports.
+ * @param used - The modules of wasm-serve that it imports.
  */
-export function pluginOfScript(script: Script, functions: readonly string[]): Uint8Array {
-  const view = readEngine()
+function pluginOfScript(script: Script, functions: readonly string[], used: readonly string[]): Uint8Array {
+  const view = engineFor(script, used)
   const indexOf = (wanted: string) => leb(view.exports.find(({ name }) => name === wanted)?.index ?? -1)
   const data = dataOf(script, functions)
   const typeCount = countItems(view, SECTION.type)
@@ -98,20 +139,37 @@ function dataOf({ source, file, isModule, map }: Script, functions: readonly str
 }
 
 /** Why functions of a script cannot be those of a plug-in; undefined if they can. */
-export function problemWithFunctions(functions: readonly string[]): string | undefined {
+function problemWithFunctions(functions: readonly string[]): string | undefined {
   if (functions.length === 0) return 'it exports no function: write "export" before one'
   const taken = functions.find((name) => TAKEN.includes(name))
   return taken && `it exports ${taken}, which is an export of every plug-in: give the function another name`
 }
 
-/** Runs scripts to see what they export. A script may never end: run it in a thread that can be terminated. */
-export class ScriptInspector {
+/** A script that was run. */
+export interface BuiltScript {
+  readonly facts: ScriptFacts
+  /** undefined if the script cannot be a plug-in: the facts have the reason. */
+  readonly plugin?: Uint8Array
+}
+
+/** Makes plug-ins of scripts. It runs a script, which may never end: use it in a thread that can be terminated. */
+export class ScriptBuilder {
   #engine: WebAssembly.Module | undefined
 
-  /** @param maxPages - Maximum of its memory, in pages of 64 KiB. */
-  inspect(script: Script, maxPages: number): ScriptFacts {
+  /** @param maxPages - Maximum of the memory in which the script is run, in pages of 64 KiB. */
+  build(script: Script, maxPages: number): BuiltScript {
+    const facts = this.#inspect(script, maxPages)
+    if (facts.message !== undefined) return { facts }
+    const { functions = [], used = [] } = facts
+    const message = problemWithFunctions(functions)
+    return message === undefined
+      ? { facts, plugin: pluginOfScript(script, functions, used) }
+      : { facts: { missing: [], message } }
+  }
+
+  #inspect(script: Script, maxPages: number): ScriptFacts {
     this.#engine ??= new WebAssembly.Module(
-      capMemory(readEngine(), maxPages).bytes as Uint8Array<ArrayBuffer>,
+      capMemory(readEngine(false), maxPages).bytes as Uint8Array<ArrayBuffer>,
     )
     const data = dataOf(script, [])
     const engine = instantiate(this.#engine)
@@ -136,6 +194,8 @@ function instantiate(module: WebAssembly.Module): RunningEngine {
   const { exports } = new WebAssembly.Instance(module, {
     [EXTISM_NAMESPACE]: extismFunctions(),
     wasi_snapshot_preview1: wasiFunctions(bytes),
+    'wasm-serve:http': refused('an exchange'),
+    'wasm-serve:kv': refused('the store'),
   })
   if (exports.memory instanceof WebAssembly.Memory) memory = exports.memory
   return {
@@ -158,10 +218,17 @@ function extismFunctions(): WebAssembly.ModuleImports {
     ...{ config_get: nothing, var_get: nothing, var_set: log, get_log_level: () => 0 },
     ...{ log_trace: log, log_debug: log, log_info: log, log_warn: log, log_error: log },
     ...{ http_headers: nothing, http_status_code: () => 0 },
-    http_request: () => {
-      throw new Error('a script cannot send requests while it is loaded: send them in a function')
-    },
+    http_request: () => refuse('requests'),
   }
+}
+
+/** All functions of a namespace that has nothing for a script which is only looked at. */
+function refused(what: string): WebAssembly.ModuleImports {
+  return new Proxy({}, { get: () => () => refuse(what) })
+}
+
+function refuse(what: string): never {
+  throw new Error(`a script has no access to ${what} while it is loaded: use it in a function`)
 }
 
 /** The clock and random numbers; nothing else. */

@@ -28,6 +28,8 @@ export interface ScriptFacts {
   readonly column?: number
   /** The imports that were not found. */
   readonly missing: readonly string[]
+  /** The modules of wasm-serve that it imports. */
+  readonly used?: readonly string[]
 }
 
 /** Whether a file has a script, by its name. */

@@ -6,8 +6,10 @@ import { AbortController, AbortSignal, CustomEvent, Event, EventTarget } from '.
 import { Config, Host, Http, Memory, MemoryHandle, Var } from './extism.js'
 import { fetch, Headers, Request, Response } from './fetch.js'
 import { describe } from './inspect.js'
+import { kv, StoreError } from './kv.js'
 import * as script from './script.js'
 import { setAbout } from './stack.js'
+import { StreamError, socket, stream } from './streams.js'
 import * as timers from './timers.js'
 import { URL, URLSearchParams } from './url.js'
 
@@ -28,6 +30,14 @@ for (const [name, value] of Object.entries(globals))
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false })
 Math.random = host.random
 
+/** What scripts can import, by the names of modules. */
+const modules = {
+  'wasm-serve:http': { stream, StreamError },
+  'wasm-serve:kv': { kv, StoreError },
+  'wasm-serve:websocket': { socket, StreamError },
+}
+script.provide(modules)
+
 let functions = []
 
 export const engine = {
@@ -44,6 +54,7 @@ export const engine = {
   inspect: script.factsOf,
   inspectFailure: script.factsOfFailure,
   mayBeModule: script.mayBeModule,
+  modules,
   started: (exported) => script.start(exported, functions),
   turn: timers.turn,
 }

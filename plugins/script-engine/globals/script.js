@@ -5,7 +5,18 @@ import { framesOf } from './stack.js'
 export const module = { exports: {} }
 let functions = []
 
+let modules = {}
+
+/** @param provided - The modules that a script can import, by their names. */
+export function provide(provided) {
+  modules = provided
+}
+
 export function require(name) {
+  if (Object.hasOwn(modules, name)) {
+    host.use(name)
+    return modules[name]
+  }
   host.miss(String(name))
   throw new ReferenceError(`cannot import ${JSON.stringify(String(name))}`)
 }
@@ -75,8 +86,8 @@ export function start(exported, names) {
 }
 
 /** What wasm-serve learns of a script: see `ScriptFacts`. */
-export function factsOf(exported, missing) {
-  return JSON.stringify({ functions: Object.keys(functionsOf(exported)), missing })
+export function factsOf(exported, missing, used) {
+  return JSON.stringify({ functions: Object.keys(functionsOf(exported)), missing, used })
 }
 
 export function factsOfFailure(error, missing) {

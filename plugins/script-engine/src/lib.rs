@@ -3,6 +3,7 @@
 
 mod clock;
 mod host;
+mod wasm_serve;
 mod web_url;
 
 use extism_pdk::{extism::error_set, LogLevel, Memory};
@@ -31,6 +32,8 @@ thread_local! {
     static SCRIPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// What the script imports, of which there is nothing here.
     static MISSING: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// The modules of wasm-serve that it imports.
+    static USED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// The last result of [`script_inspect`].
     static FACTS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -67,7 +70,7 @@ pub extern "C" fn script_inspect() -> *const u8 {
         let result = run(ctx, engine).catch(ctx);
         let missing = MISSING.take();
         match result {
-            Ok(exported) => function(engine, "inspect")?.call::<_, String>((exported, missing)),
+            Ok(exported) => function(engine, "inspect")?.call::<_, String>((exported, missing, USED.take())),
             Err(thrown) => function(engine, "inspectFailure")?.call((value_of(ctx, thrown)?, missing)),
         }
     });
@@ -177,29 +180,42 @@ fn settle<'js, T: FromJs<'js>>(ctx: &Ctx<'js>, engine: &Object<'js>, value: Valu
     }
 }
 
-/// Only files that were bundled into the script can be imported.
-struct NoFiles;
+/// Scripts import the modules of wasm-serve. What is in other files was bundled into them.
+struct Modules;
 
-impl Resolver for NoFiles {
+impl Resolver for Modules {
     fn resolve<'js>(&mut self, ctx: &Ctx<'js>, _base: &str, name: &str, _: Option<ImportAttributes<'js>>) -> rquickjs::Result<String> {
+        if engine_of(ctx)?.get::<_, Object>("modules")?.contains_key(name)? {
+            USED.with_borrow_mut(|used| used.push(name.to_owned()));
+            return Ok(name.to_owned());
+        }
         MISSING.with_borrow_mut(|missing| missing.push(name.to_owned()));
         Err(Exception::throw_reference(ctx, &format!("cannot import {name:?}")))
     }
 }
 
-impl Loader for NoFiles {
+impl Loader for Modules {
     fn load<'js>(&mut self, ctx: &Ctx<'js>, name: &str, _: Option<ImportAttributes<'js>>) -> rquickjs::Result<Module<'js, Declared>> {
-        Err(Exception::throw_reference(ctx, &format!("cannot import {name:?}")))
+        let exported: Object = engine_of(ctx)?.get::<_, Object>("modules")?.get(name)?;
+        let names = exported.keys::<String>().collect::<rquickjs::Result<Vec<_>>>()?.join(", ");
+        let module = Module::declare(ctx.clone(), name, format!("export const {{ {names} }} = import.meta.exported"))?;
+        module.meta()?.set("exported", exported)?;
+        Ok(module)
     }
+}
+
+fn engine_of<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    ENGINE.with(|engine| engine.get().expect("the engine was started").functions.clone().restore(ctx))
 }
 
 fn open() -> rquickjs::Result<Engine> {
     let runtime = Runtime::new()?;
-    runtime.set_loader(NoFiles, NoFiles);
+    runtime.set_loader(Modules, Modules);
     let context = Context::full(&runtime)?;
     let functions = context.with(|ctx| {
         let host = host::functions(&ctx)?;
         host.set("miss", Function::new(ctx.clone(), |name: String| MISSING.with_borrow_mut(|missing| missing.push(name)))?)?;
+        host.set("use", Function::new(ctx.clone(), |name: String| USED.with_borrow_mut(|used| used.push(name)))?)?;
         let make: Function = ctx.eval_with_options(GLOBALS, options_of(GLOBALS_FILE))?;
         let functions: Object = make.call((host,))?;
         Ok::<_, Error>(Persistent::save(&ctx, functions))

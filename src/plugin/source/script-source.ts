@@ -2,9 +2,9 @@ import { createRequire, isBuiltin } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { ScriptInvalidError } from '../../errors/errors.ts'
 import { bundleScript, NO_NODE } from '../../script/bundle.ts'
-import { pluginOfScript, problemWithFunctions } from '../../script/engine.ts'
+import type { BuiltScript } from '../../script/engine.ts'
 import { isModuleFile, type Script, type ScriptFacts } from '../../script/script.ts'
-import { inspectInThread } from '../load-threads.ts'
+import { buildInThread } from '../load-threads.ts'
 
 /** How a script is read. */
 interface ScriptOptions {
@@ -28,27 +28,17 @@ export async function pluginOfFile(
 ): Promise<Uint8Array> {
   const file = basename(path)
   const written: Script = { file, source: textOf(bytes, path), isModule: isModuleFile(file) }
-  const first = /x$/i.test(file) ? undefined : await inspect(written, /\.[cm]?ts$/i.test(file), options)
-  const missing = first?.facts && importOf(first.facts)
-  if (first?.facts && (missing === undefined || isOfNode(missing, path))) return finish(first, path)
+  const hasTypes = /\.[cm]?ts$/i.test(file)
+  const first = /x$/i.test(file) ? {} : await buildInThread({ script: written, hasTypes }, options)
+  const missing = first.facts && importOf(first.facts)
+  if (first.facts && (missing === undefined || isOfNode(missing, path))) return finish(first, written, path)
   if (options.isAlone)
     throw new ScriptInvalidError(path, 'its digest or signature covers this file only, and it needs more')
   const why = missing === undefined ? `to compile ${path}` : `for the imports of ${path}`
   const { source, map, files } = await bundleScript(path, why)
   for (const each of files) options.onFile?.(each)
-  return finish(await inspect({ file, source, isModule: true, map }, false, options), path)
-}
-
-/** A script that was run. */
-interface Inspected {
-  readonly script: Script
-  /** undefined if its types cannot be removed here. */
-  readonly facts: ScriptFacts | undefined
-}
-
-async function inspect(script: Script, hasTypes: boolean, { signal }: ScriptOptions): Promise<Inspected> {
-  const { source = script.source, facts } = await inspectInThread({ script, hasTypes }, { signal })
-  return { script: { ...script, source }, facts }
+  const bundled: Script = { file, source, isModule: true, map }
+  return finish(await buildInThread({ script: bundled, hasTypes: false }, options), bundled, path)
 }
 
 /** The import for which a script has failed. Others may be tried. */
@@ -56,8 +46,9 @@ function importOf({ message, missing }: ScriptFacts): string | undefined {
   return message === undefined ? undefined : missing[0]
 }
 
-function finish({ script, facts = { missing: [] } }: Inspected, path: string): Uint8Array {
-  const missing = importOf(facts)
+function finish({ facts, plugin }: Partial<BuiltScript>, script: Script, path: string): Uint8Array {
+  if (plugin) return plugin
+  const missing = facts && importOf(facts)
   if (missing !== undefined) {
     const why = isOfNode(missing, path) ? NO_NODE : 'there is no such file or package'
     throw new ScriptInvalidError(
@@ -65,14 +56,9 @@ function finish({ script, facts = { missing: [] } }: Inspected, path: string): U
       `it imports ${JSON.stringify(missing)}: ${why}`,
     )
   }
-  const { message, functions = [], file = script.file, line, column = 1 } = facts
-  if (message !== undefined) {
-    const place = file === script.file ? path : join(dirname(path), file)
-    throw new ScriptInvalidError(line === undefined ? path : `${place}:${line}:${column}`, message)
-  }
-  const problem = problemWithFunctions(functions)
-  if (problem !== undefined) throw new ScriptInvalidError(path, problem)
-  return pluginOfScript(script, functions)
+  const { message = 'it cannot run', file = script.file, line, column = 1 } = facts ?? {}
+  const place = file === script.file ? path : join(dirname(path), file)
+  throw new ScriptInvalidError(line === undefined ? path : `${place}:${line}:${column}`, message)
 }
 
 /** Whether a name is that of a module of Node.js, and of no package that is installed, such as `buffer`. */
