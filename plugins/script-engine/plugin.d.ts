@@ -1,3 +1,5 @@
+/// <reference path="./modules.d.ts" />
+
 /*
  * The globals of scripts that wasm-serve serves as plug-ins, besides those of JavaScript and of the web, which TypeScript has in its
  * libraries ES2023 and DOM: console, fetch, Headers, Request, Response, URL, URLSearchParams, TextEncoder, TextDecoder, atob, btoa,

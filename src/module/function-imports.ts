@@ -11,18 +11,19 @@ import { renderItems, withContents } from './module-writer.ts'
  */
 
 /**
- * Orders the imports of a module, which are functions, and are called but not referenced.
+ * Orders the imports of a module, which are functions.
  *
  * @param view - With its code.
  * @param rankOf - The lowest is first.
- * @returns undefined if its code cannot be rewritten.
+ * @returns undefined if its code cannot be rewritten, or its tables have an imported function.
  */
 export function orderImports(
   view: ModuleView,
   rankOf: (item: ImportedItem) => number,
 ): Uint8Array | undefined {
   const { imports, bodies } = view
-  if (!bodies || countImported(view, 'function') < imports.length) return undefined
+  if (!bodies || countImported(view, 'function') < imports.length || lowestElement(view) < imports.length)
+    return undefined
   const ranks = imports.map(rankOf)
   const order = imports.map((_, place) => place).sort((a, b) => (ranks[a] ?? 0) - (ranks[b] ?? 0))
   const rewriter: Rewriter = {
@@ -43,6 +44,21 @@ export function orderImports(
   )
   const items = order.map((place) => renderImport(view, place))
   return code && withContents(view, new Map([...code.contents, [SECTION.import, renderItems(items)]]))
+}
+
+/** The lowest index of a function in a table; 0 if it is not known. */
+function lowestElement({ bytes, sections, name }: ModuleView): number {
+  const section = sections.find(({ id }) => id === SECTION.element)
+  if (!section) return Number.POSITIVE_INFINITY
+  const reader = new ByteReader(bytes, section.content, section.end, name)
+  let lowest = Number.POSITIVE_INFINITY
+  for (let segments = reader.u32(); segments > 0; segments--) {
+    if (reader.u32() !== 0 || reader.byte() !== CODE.constant) return 0 // not that of a single table
+    reader.skipNumber()
+    reader.skip(1)
+    for (let items = reader.u32(); items > 0; items--) lowest = Math.min(lowest, reader.u32())
+  }
+  return lowest
 }
 
 /** Replaces the last imports of a module, which are functions, by functions that trap. */

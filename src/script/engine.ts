@@ -158,13 +158,22 @@ export class ScriptBuilder {
 
   /** @param maxPages - Maximum of the memory in which the script is run, in pages of 64 KiB. */
   build(script: Script, maxPages: number): BuiltScript {
-    const facts = this.#inspect(script, maxPages)
+    const facts = this.#tryInspect(script, maxPages)
     if (facts.message !== undefined) return { facts }
     const { functions = [], used = [] } = facts
     const message = problemWithFunctions(functions)
     return message === undefined
       ? { facts, plugin: pluginOfScript(script, functions, used) }
       : { facts: { missing: [], message } }
+  }
+
+  /** A script may overflow the stack, or call what is not there. */
+  #tryInspect(script: Script, maxPages: number): ScriptFacts {
+    try {
+      return this.#inspect(script, maxPages)
+    } catch (error) {
+      return { message: error instanceof Error ? error.message : String(error), missing: [] }
+    }
   }
 
   #inspect(script: Script, maxPages: number): ScriptFacts {

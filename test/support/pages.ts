@@ -41,6 +41,13 @@ export function pageSnippets(page: string): string[] {
   return blocksOf(page).flatMap(({ language, code }) => (language === 'ts' ? [code] : []))
 }
 
+/** The scripts of a page: JavaScript and TypeScript that export functions. */
+export function pageScripts(page: string): string[] {
+  return blocksOf(page).flatMap(({ language, code }) =>
+    (language === 'ts' || language === 'js') && /^export /m.test(code) ? [code] : [],
+  )
+}
+
 /** The YAML between two comments of a page: `<!-- name -->` and `<!-- /name -->`. */
 export function markedYaml(page: string, name: string): string {
   const marked = readPage(page).split(`<!-- ${name} -->\n`)[1]?.split(`<!-- /${name} -->`)[0] ?? ''

@@ -9,7 +9,7 @@ import { openLmdbStore } from '../../src/guest/store/lmdb.ts'
 import { CLI, run } from '../support/cli.ts'
 import { extismGuest } from '../support/extism-guest.ts'
 import { guestBytes } from '../support/guest.ts'
-import { blocksOf, documentPages, markedYaml } from '../support/pages.ts'
+import { blocksOf, documentPages, markedYaml, pageScripts } from '../support/pages.ts'
 import { pluginFile } from '../support/pdk.ts'
 
 /** Lines that do not run here: the page (its beginning), the line, and what runs it instead or keeps it from running. */
@@ -33,6 +33,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['', /^npx wasm-serve node_modules\//, '.ci/run serves the package as npm packs it'],
   ['README.md', /^curl .*😄 Bob Morane'$/, '.ci/run asks so'],
   ['docs/guide/getting-started.md', /^curl /, '.ci/run asks so'],
+  ['docs/guide/scripts.md', /^curl /, 'test/system/scripts.test.ts asks so'],
   ['docs/guide/state.md', /^curl /, 'test/system/state-command.test.ts asks so'],
   ['docs/guide/state.md', /^WASM_SERVE_STORE=redis:/, 'test/system/state-redis.test.ts has a server'],
   ['docs/operate/metrics-and-logs.md', /^curl .*\/metrics$/, 'test/unit/deploy-metrics.test.ts asks so'],
@@ -68,6 +69,7 @@ async function folderOf(page: string): Promise<string> {
   const hello = readFileSync(pluginFile('hello', 'hello.wasm'))
   const files: Readonly<Record<string, string | Uint8Array>> = {
     'hello.wasm': hello,
+    'hello.ts': pageScripts('docs/guide/scripts.md')[0] ?? '',
     'count.wasm': readFileSync(pluginFile('count-vowels-rust', 'count-vowels.wasm')),
     'shop.wasm': readFileSync(pluginFile('http-assemblyscript', 'http.wasm')),
     'hello-simplism.wasm': extismGuest('(func (export "handle"))'),

@@ -15,6 +15,7 @@ const ELSEWHERE = [
   'docs/explain/first-change.md',
   'docs/guide/extism.md',
   'docs/guide/migrate.md',
+  'docs/guide/scripts.md',
   'docs/tutorial.md',
 ]
 
@@ -108,7 +109,9 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
 }
 
 const isTest = ({ code }: { code: string }) => code.includes(`from 'vitest'`)
-const programs = snippets.filter((snippet) => !isTest(snippet))
+/** `scripts.test.ts` runs them. */
+const isScript = ({ code }: { code: string }) => code.startsWith('export ')
+const programs = snippets.filter((snippet) => !isTest(snippet) && !isScript(snippet))
 
 test('a test runs each snippet of the pages', () => {
   const known = Object.entries(apps).flatMap(([page, asked]) => asked.map(() => page))

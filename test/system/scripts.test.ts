@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli.ts'
+import { pageScripts } from '../support/pages.ts'
 
 /** A folder with these files. */
 function folder(files: Readonly<Record<string, string>>): string {
@@ -332,4 +333,17 @@ test.each([
   ])
   expect(await post(`${url}/f`)).toBe(expected)
   expect(await post(`${url}/ok`)).toBe('ok')
+})
+
+test('the scripts of the pages are plug-ins', async () => {
+  const scripts = ['README.md', 'docs/guide/scripts.md'].flatMap(pageScripts)
+  expect(scripts.length).toBe(5)
+  for (const source of scripts) {
+    const { code, stderr } = await run(['check', file('hello.ts', source)])
+    expect([source, code, stderr]).toEqual([source, 0, ''])
+  }
+  const first = pageScripts('docs/guide/scripts.md')[0] ?? ''
+  expect(await post(await start([file('hello.ts', first), '0']).listening(), 'Ada')).toBe(
+    '{"message":"Hello, Ada!"}',
+  )
 })

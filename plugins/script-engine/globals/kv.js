@@ -16,9 +16,9 @@ function checked(code) {
   if (code < 0) throw new StoreError(code)
 }
 
-/** @returns whether the value was as expected. */
-function isSet(code) {
-  if (code === OTHER) return false
+/** @returns whether there was a value, or the value that was expected. */
+function isDone(code) {
+  if (code === NONE || code === OTHER) return false
   checked(code)
   return true
 }
@@ -38,14 +38,14 @@ export const kv = {
     return bytes && host.decode(bytes, false)
   },
   set: (key, value, { ttlMs = 0 } = {}) => checked(host.kvSet(bytesOf(key), bytesOf(value), ttlMs, false)),
-  delete: (key) => checked(host.kvDelete(bytesOf(key))),
+  delete: (key) => isDone(host.kvDelete(bytesOf(key))),
   list: (prefix = '', { cursor = '', limit = 1_000 } = {}) => {
     const found = host.kvList(bytesOf(prefix), bytesOf(cursor), limit)
     if (typeof found === 'number') checked(found)
     return JSON.parse(host.decode(found, false))
   },
   setIfAbsent: (key, value, { ttlMs = 0 } = {}) =>
-    isSet(host.kvSet(bytesOf(key), bytesOf(value), ttlMs, true)),
+    isDone(host.kvSet(bytesOf(key), bytesOf(value), ttlMs, true)),
   compareAndSwap: (key, expected, value, { ttlMs = 0 } = {}) =>
-    isSet(host.kvSwap(bytesOf(key), bytesOf(expected), bytesOf(value), ttlMs)),
+    isDone(host.kvSwap(bytesOf(key), bytesOf(expected), bytesOf(value), ttlMs)),
 }

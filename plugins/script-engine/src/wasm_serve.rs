@@ -84,8 +84,9 @@ fn http_write<'js>(request: f64, bytes: Opt<Bytes<'js>>) -> f64 {
 }
 
 fn kv_set<'js>(key: Bytes<'js>, value: Bytes<'js>, ttl: f64, is_absent: bool) -> f64 {
-    let set = if is_absent { kv::set_if_absent } else { kv::set };
-    with(&key, |key| with(&value, |value| unsafe { set(key, value, ttl as u64) as f64 }))
+    let ttl = ttl as u64;
+    let set = |key, value| unsafe { if is_absent { kv::set_if_absent(key, value, ttl) } else { kv::set(key, value, ttl) } };
+    with(&key, |key| with(&value, |value| set(key, value) as f64))
 }
 
 fn kv_list<'js>(ctx: Ctx<'js>, prefix: Bytes<'js>, cursor: Bytes<'js>, limit: f64) -> rquickjs::Result<Value<'js>> {
