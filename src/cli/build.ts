@@ -1,6 +1,7 @@
-import { rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { OutputUnwritableError, UsageError } from '../errors/errors.ts'
+import { problemWithFile } from '../module/module.ts'
 import { fileProblem } from '../platform/system-errors.ts'
 import { printable } from '../platform/text.ts'
 import { readSource } from '../plugin/source/source.ts'
@@ -41,11 +42,19 @@ export const buildCommand: Command = {
       throw new UsageError(
         `build: ${path} is neither JavaScript nor TypeScript: wasm-serve new makes projects of other languages`,
       )
-    const { modules } = await readSource(path)
     const output = values.output ?? `${basename(path, extname(path))}.wasm`
+    await refuseOther(output)
+    const { modules } = await readSource(path)
     await replaceFile(output, modules[0]?.bytes ?? new Uint8Array())
     host.out.write(`${printable(output)}\n`)
   },
+}
+
+/** A file that is no plug-in is not replaced: it may be the source. */
+async function refuseOther(path: string): Promise<void> {
+  const found = await readFile(path).catch(() => undefined)
+  if (found && found.length > 0 && problemWithFile(found) !== undefined)
+    throw new UsageError(`build: ${path} is not a plug-in, and would be lost: name another file with -o`)
 }
 
 /** Readers see the old file or the new one. */

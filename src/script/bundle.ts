@@ -10,21 +10,25 @@ import type { SourceMap } from './script.ts'
 interface Bundle {
   readonly source: string
   readonly map: SourceMap
-  /** The files in it, with absolute paths. */
-  readonly files: readonly string[]
 }
 
 /** Why plug-ins cannot import modules of Node.js. */
 export const NO_NODE = 'plug-ins have no Node.js API'
 
 /**
- * Compiles a script and bundles what it imports, by esbuild: that of the script's project, else that beside this package.
+ * Compiles a script and bundles what it imports, by esbuild: that of the script's project, else that beside this package. Of packages
+ * it takes what they have for browsers, which have no Node.js API either.
  *
- * @param why - What needs it, for the message.
+ * @param what - What needs it, for the message.
+ * @param onFile - Receives the path of each file, also if one has a mistake.
  * @throws {@link ScriptInvalidError} with the place; `PackageMissingError` if there is no esbuild.
  */
-export async function bundleScript(path: string, why: string): Promise<Bundle> {
-  const { build } = await loadPackage(why, 'esbuild', () => importEsbuild(path))
+export async function bundleScript(
+  path: string,
+  what: string,
+  onFile: (path: string) => void = () => undefined,
+): Promise<Bundle> {
+  const { build } = await loadPackage(what, 'esbuild', () => importEsbuild(path))
   const folder = dirname(resolve(path))
   const options: BuildOptions = {
     entryPoints: [resolve(path)],
@@ -36,7 +40,9 @@ export async function bundleScript(path: string, why: string): Promise<Bundle> {
     metafile: true,
     format: 'esm',
     platform: 'neutral',
-    mainFields: ['module', 'main'],
+    mainFields: ['browser', 'module', 'main'],
+    conditions: ['browser'],
+    define: { 'process.env.NODE_ENV': '"production"' },
     target: 'es2023',
     charset: 'utf8',
     sourcemap: 'external',
@@ -44,11 +50,14 @@ export async function bundleScript(path: string, why: string): Promise<Bundle> {
     logLevel: 'silent',
   }
   const result = await build(options).catch((error: unknown) => {
-    const [first] = isBuildFailure(error) ? error.errors : []
+    const errors = isBuildFailure(error) ? error.errors : []
+    for (const { location } of errors) if (location) onFile(resolve(folder, location.file))
+    const [first] = errors
     if (!first) throw error
     throw new ScriptInvalidError(placeOf(first, folder, path), reasonOf(first))
   })
-  return bundleOf(result, folder)
+  for (const file of Object.keys(result.metafile?.inputs ?? {})) onFile(resolve(folder, file))
+  return bundleOf(result)
 }
 
 async function importEsbuild(path: string): Promise<typeof import('esbuild')> {
@@ -59,11 +68,10 @@ async function importEsbuild(path: string): Promise<typeof import('esbuild')> {
   }
 }
 
-function bundleOf({ outputFiles = [], metafile }: BuildResult, folder: string): Bundle {
+function bundleOf({ outputFiles = [] }: BuildResult): Bundle {
   const textOf = (end: string) => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? ''
   const { sources, mappings } = JSON.parse(textOf('.map')) as SourceMap
-  const files = Object.keys(metafile?.inputs ?? {}).map((file) => resolve(folder, file))
-  return { source: textOf('.js'), map: { sources, mappings }, files }
+  return { source: textOf('.js'), map: { sources, mappings } }
 }
 
 function isBuildFailure(error: unknown): error is BuildFailure {

@@ -293,6 +293,39 @@ test('fresh instances keep nothing, and have random numbers of their own', async
   for (const [, , , now] of answers) expect(Math.abs(now - Date.now())).toBeLessThan(60_000)
 })
 
+test.each([
+  ['workers', ['--workers', '2']],
+  ['subprocess', ['--engine', 'subprocess']],
+  ['the SDK', ['--runtime', 'sdk']],
+  ['lazy', ['--load', 'lazy']],
+  ['without checks', ['--interrupts', 'off', '--workers', '1']],
+])('scripts run in each way: %s', async (_, flags) => {
+  const text = `let count = 0
+    export const f = async (id) => {
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      console.log('called')
+      return { id, count: ++count }
+    }
+    export const fail = () => { throw new TypeError('no') }`
+  const server = start([file('plugin.js', text), '0', ...flags])
+  const url = await server.listening()
+  const ids = Array.from({ length: 20 }, (_unused, id) => `id-${id}`)
+  const answers = await Promise.all(ids.map(async (id) => JSON.parse(await post(`${url}/f`, id)).id))
+  expect(answers).toEqual(ids)
+  expect(await post(`${url}/fail`)).toBe('409')
+  await server.logged('plugin.js:6:')
+})
+
+test('a lazy script that has changed is not run in another version than was checked', async () => {
+  const at = folder({ 'a.js': 'export const f = () => 1', 'b.js': 'export const f = () => 2' })
+  const url = await start([at, '0', '--load', 'lazy']).listening()
+  expect(await post(`${url}/a`)).toBe('1')
+  writeFileSync(join(at, 'b.js'), 'export const f = () => 3')
+  expect(await post(`${url}/b`)).toBe('500')
+  writeFileSync(join(at, 'b.js'), 'export const f = () => 2')
+  expect(await post(`${url}/b`)).toBe('2')
+})
+
 test('build makes a plug-in of any Extism host, and says where', async () => {
   const at = folder({ 'hello.js': "export const hello = (name) => 'Hello, ' + name" })
   const { code, stdout } = await run(['build', 'hello.js'], {}, { cwd: at })

@@ -7,13 +7,15 @@ import { isScript } from '../../script/script.ts'
 import { referenceHint } from '../oci/reference.ts'
 import { sha256InSlices } from './digest.ts'
 
-/** The bytes of a module, or the local file that has them. */
+/** The bytes of a module, or where they can be had again. */
 export type ModuleBytes = Uint8Array | ModuleFile
 
 interface ModuleFile {
   readonly path: string
   /** SHA-256 of the bytes when they were first read, in hex. */
   readonly digest: string
+  /** Makes them of what is in the file, if that is a script. */
+  readonly rebuild?: (() => Promise<Uint8Array>) | undefined
 }
 
 /** A module that was read. */
@@ -21,6 +23,7 @@ interface ReadModule {
   readonly bytes: Uint8Array
   readonly path?: string | undefined
   readonly digest: string
+  readonly rebuild?: (() => Promise<Uint8Array>) | undefined
 }
 
 /**
@@ -30,13 +33,13 @@ interface ReadModule {
  */
 export async function bytesOf(module: ModuleBytes): Promise<Uint8Array> {
   if (module instanceof Uint8Array) return module
-  const { path, digest } = module
-  return checkDigest(await readSourceFile(path, true), digest, path)
+  const { path, digest, rebuild = () => readSourceFile(path, true) } = module
+  return checkDigest(await rebuild(), digest, path)
 }
 
 /** Only the file of a module that is in one. */
-export function leaveInFile({ bytes, path, digest }: ReadModule): ModuleBytes {
-  return path === undefined ? bytes : { path, digest }
+export function leaveInFile({ bytes, path, digest, rebuild }: ReadModule): ModuleBytes {
+  return path === undefined ? bytes : { path, digest, rebuild }
 }
 
 /** @throws {@link DigestMismatchError} if the bytes do not match the digest. */

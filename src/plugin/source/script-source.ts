@@ -31,12 +31,14 @@ export async function pluginOfFile(
   const hasTypes = /\.[cm]?ts$/i.test(file)
   const first = /x$/i.test(file) ? {} : await buildInThread({ script: written, hasTypes }, options)
   const missing = first.facts && importOf(first.facts)
-  if (first.facts && (missing === undefined || isOfNode(missing, path))) return finish(first, written, path)
+  // They are found when they run, which may be never.
+  const hasImports = /\bimport\s*\(\s*['"`]/.test(written.source)
+  if (first.facts && !hasImports && (missing === undefined || isOfNode(missing, path)))
+    return finish(first, written, path)
   if (options.isAlone)
     throw new ScriptInvalidError(path, 'its digest or signature covers this file only, and it needs more')
-  const why = missing === undefined ? `to compile ${path}` : `for the imports of ${path}`
-  const { source, map, files } = await bundleScript(path, why)
-  for (const each of files) options.onFile?.(each)
+  const what = missing === undefined && !hasImports ? `the TypeScript of ${path}` : `an import of ${path}`
+  const { source, map } = await bundleScript(path, what, options.onFile)
   const bundled: Script = { file, source, isModule: true, map }
   return finish(await buildInThread({ script: bundled, hasTypes: false }, options), bundled, path)
 }

@@ -96,6 +96,8 @@ export interface SourceModule {
   readonly digest: string
   /** The local file with the bytes; undefined if they come from elsewhere. */
   readonly path?: string | undefined
+  /** Makes the bytes again of the script in the file; undefined if they are in the file. */
+  readonly rebuild?: (() => Promise<Uint8Array>) | undefined
   /** undefined if it is neither from a registry nor signed. */
   readonly origin?: ModuleOrigin | undefined
 }
@@ -152,6 +154,7 @@ interface OpenedSource extends ManifestBase {
   readonly bytes: Uint8Array
   /** undefined if it was downloaded. */
   readonly path?: string
+  readonly rebuild?: SourceModule['rebuild']
   readonly origin?: ModuleOrigin | undefined
   /** Whether a pin or a signature covers the bytes, and so the digests in them, if they are a manifest. */
   readonly isCovered: boolean
@@ -349,17 +352,19 @@ class SourceReading {
     return { isCovered: origin !== undefined, origin }
   }
 
-  /** A module in its file; of a script, the plug-in that is made of it, which is in no file. */
+  /** A module, or the plug-in that is made of a script. */
   async #built(
     path: string,
     bytes: Uint8Array,
     pin: string | undefined,
-  ): Promise<Pick<OpenedSource, 'bytes' | 'path'>> {
+  ): Promise<Pick<OpenedSource, 'bytes' | 'path' | 'rebuild'>> {
     if (!isScript(path)) return { bytes, path }
     const { pluginOfFile } = await import('./script-source.ts') // loaded on demand
     const { onFile } = this.#options
     const isAlone = pin !== undefined || this.#rules !== undefined
-    return { bytes: await pluginOfFile(path, bytes, { signal: this.#ended.signal, onFile, isAlone }) }
+    const built = await pluginOfFile(path, bytes, { signal: this.#ended.signal, onFile, isAlone })
+    const rebuild = async () => pluginOfFile(path, await readSourceFile(path, true), { isAlone })
+    return { bytes: built, path, rebuild }
   }
 
   #read(path: string): Promise<Uint8Array> {
@@ -401,9 +406,9 @@ type Covered = Pick<OpenedSource, 'origin' | 'isCovered'>
 
 async function openedModule(
   name: string,
-  { bytes, path, origin }: Pick<OpenedSource, 'bytes' | 'path' | 'origin'>,
+  { bytes, path, origin, rebuild }: Pick<OpenedSource, 'bytes' | 'path' | 'origin' | 'rebuild'>,
 ): Promise<SourceModule> {
-  return { ...(await toModule(name, bytes, path)), ...(origin && { origin }) }
+  return { ...(await toModule(name, bytes, path)), ...(origin && { origin }), ...(rebuild && { rebuild }) }
 }
 
 async function toModule(name: string, bytes: Uint8Array, path?: string): Promise<SourceModule> {
