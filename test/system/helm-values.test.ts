@@ -347,6 +347,7 @@ describeWith(['go'], () => {
       expect(await notes(`--set=plugin=oci://${host}/acme/hello:1`)).toContain(
         `WARNING: ${host} may have a private`,
       )
+    expect(await notes(`--values=${join(CHART, 'ci/openshift-values.yaml')}`)).not.toContain('WARNING')
     expect(await notes('--set=networkPolicy.enabled=false')).not.toContain('NetworkPolicy')
     const values = 'config.store=redis://a:7000,env[0].name=OTEL_EXPORTER_OTLP_ENDPOINT,env[0].value=http://c'
     expect(await notes(`--set=${values}`)).toMatch(
