@@ -26,10 +26,10 @@ function listOf(items: Shape): Shape {
 }
 
 function mapOf(values: Shape): Shape {
-  return { type: 'object', additionalProperties: values }
+  return { type: 'object', additionalProperties: orNull(values) }
 }
 
-/** An object with these keys and no others. What is optional may be null: Helm passes on a null that it does not know. */
+/** An object with these keys and no others. What is optional may be null: Helm 4 passes on a null of an older release. */
 function only(required: Shapes, optional: Shapes = {}): Shape {
   return {
     type: 'object',
@@ -41,20 +41,25 @@ function only(required: Shapes, optional: Shapes = {}): Shape {
 
 /** An object of which these keys are checked. */
 function withAtLeast(required: Shapes, optional: Shapes = {}): Shape {
-  return { type: 'object', required: Object.keys(required), properties: { ...required, ...optional } }
+  const properties = { ...required, ...mapShapes(optional, orNull) }
+  return { type: 'object', required: Object.keys(required), properties }
 }
 
 function oneOf(...names: readonly string[]): Shape {
   return { type: 'string', enum: names }
 }
 
-function mapShapes(shapes: Shapes, change: (shape: Shape) => Shape): Shapes {
+/** Each shape, changed. */
+export function mapShapes(
+  shapes: Readonly<Record<string, object>>,
+  change: (shape: object) => Shape,
+): Shapes {
   return Object.fromEntries(Object.entries(shapes).map(([key, shape]) => [key, change(shape)]))
 }
 
 /** The shape of a value that may be missing. */
-export function orNull(shape: Shape): Shape {
-  const { type, enum: names, anyOf } = shape
+export function orNull(shape: object): Shape {
+  const { type, enum: names, anyOf }: Shape = { ...shape }
   return {
     ...shape,
     ...(type !== undefined && { type: [...[type].flat(), 'null'] }),
@@ -80,7 +85,7 @@ const PEERS = listOf(
 
 const POLICY_PORT = only({}, { port: NUMBER_OR_TEXT, endPort: PORT, protocol: oneOf('TCP', 'UDP', 'SCTP') })
 
-const QUANTITIES = mapOf({ type: ['string', 'number', 'null'] })
+const QUANTITIES = mapOf({ type: ['string', 'number'] })
 
 const CONTAINERS = listOf(withAtLeast({ name: NAME }, { image: NAME }))
 

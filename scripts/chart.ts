@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { isMap, isScalar, isSeq, type Pair, parseDocument, type YAMLMap } from 'yaml'
-import { orNull, SHAPES } from './chart-shapes.ts'
-import { chartConfigSchema } from './config-schema.ts'
+import { mapShapes, orNull, SHAPES } from './chart-shapes.ts'
+import { chartConfigProperties } from './config-schema.ts'
 
 /*
  * Makes the generated files of the Helm chart: values.schema.json, from values.yaml, the shapes of Kubernetes and the schema of
@@ -79,7 +79,7 @@ function valuesSchema(values: string): object {
     additionalProperties,
     properties: {
       ...properties,
-      config: { ...properties.config, ...orNull({ ...chartConfigSchema() }) },
+      config: { ...properties.config, properties: mapShapes(chartConfigProperties(), orNull) },
       // Any chart may put its own values there.
       global: { ...properties.global, additionalProperties: true },
     },

@@ -182,6 +182,23 @@ describeWith(['go'], () => {
       expect(rendered).toContain('kind: NetworkPolicy')
     })
 
+    test('is in no object', async () => {
+      const chart = join(temporaryFolder(), 'wasm-serve')
+      cpSync(CHART, chart, { recursive: true })
+      // In the values of an older release, null is no change of a default.
+      const values = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'))
+      values.resources.limits.memory = null
+      values.podSecurityContext.runAsUser = null
+      values.config.logLevel = null
+      values.podLabels = { team: null }
+      values.tolerations = [{ key: 'a', operator: 'Exists', value: null }]
+      writeFileSync(join(chart, 'values.yaml'), JSON.stringify(values))
+      const { ok, text } = await helm('template', 'r', chart, `--kube-version=${KUBERNETES}`)
+      expect([ok, text]).toEqual([true, expect.not.stringContaining('team')])
+      expect(text).not.toMatch(/: null$/m)
+      expect(text).not.toContain('max-old-space-size')
+    })
+
     test('is no number of pods', async () => {
       const objects = await render('--set=replicas=null')
       expect(one(objects, 'Deployment').spec).not.toHaveProperty('replicas')

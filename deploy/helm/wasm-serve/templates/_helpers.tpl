@@ -3,8 +3,21 @@ Every template begins with this. It gives missing values their defaults: null re
 an older chart.
 */}}
 {{- define "wasm-serve.values" -}}
+{{- include "wasm-serve.prune" (omit .Values "global") -}}
 {{- include "wasm-serve.fill" (list .Values (.Files.Get "files/defaults.json" | fromJson)) -}}
 {{- include "wasm-serve.check" . -}}
+{{- end -}}
+
+{{/* Removes what is null in an object or list: Helm 4 passes on a null of an older release, and an API server takes some as 0. */}}
+{{- define "wasm-serve.prune" -}}
+{{- $value := . -}}
+{{- if kindIs "map" $value -}}
+{{- range $key, $each := $value -}}
+{{- if kindIs "invalid" $each -}}{{- $_ := unset $value $key -}}{{- else -}}{{- include "wasm-serve.prune" $each -}}{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $value -}}{{- include "wasm-serve.prune" . -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "wasm-serve.fill" -}}
