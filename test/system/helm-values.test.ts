@@ -395,7 +395,7 @@ describeWith(['go'], () => {
       annotations: { 'reloader.stakater.com/auto': 'true' },
     })
     const { spec } = one(objects, 'Deployment')
-    expect(spec.minReadySeconds).toBe(5)
+    expect(spec.minReadySeconds).toBe(1)
     expect(spec.template.spec).toMatchObject({
       dnsPolicy: 'ClusterFirst',
       dnsConfig: { options: [{ name: 'ndots', value: '1' }] },
