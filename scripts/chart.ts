@@ -1,11 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { isMap, isScalar, isSeq, type Pair, parseDocument, type YAMLMap } from 'yaml'
-import { chartConfigSchema } from './config-schema.ts'
+import { mapShapes, orNull, SHAPES } from './chart-shapes.ts'
+import { chartConfigProperties } from './config-schema.ts'
 
 /*
- * Makes the generated files of the Helm chart: values.schema.json, from values.yaml and the schema of config files; copies
- * of the alert rules and the dashboard, which a chart cannot read outside its folder; and the versions in Chart.yaml.
+ * Makes the generated files of the Helm chart: values.schema.json, from values.yaml, the shapes of Kubernetes and the schema of
+ * config files; the defaults for values that are missing; README.md; copies of the licence, the alert rules and the dashboard,
+ * which a chart cannot read outside its folder; and the versions in Chart.yaml and in the Compose file.
  *
  * npm run reference writes them; `tsx scripts/chart.ts --check` fails if one of them is not current.
  */
@@ -13,6 +15,9 @@ import { chartConfigSchema } from './config-schema.ts'
 const ROOT = new URL('../', import.meta.url)
 const CHART = 'deploy/helm/wasm-serve/'
 const PAGE = 'docs/operate/kubernetes.md'
+const CLOUDS = 'docs/operate/clouds.md'
+const COMPOSE = 'deploy/compose/compose.yaml'
+const README = `${CHART}README.md`
 
 /** A value of the chart. */
 interface Value {
@@ -33,13 +38,30 @@ export function renderChart(): Readonly<Record<string, string>> {
       `$1: ${version}`,
     ),
     [`${CHART}values.schema.json`]: `${JSON.stringify(valuesSchema(values), null, 1)}\n`,
+    [`${CHART}files/defaults.json`]: `${JSON.stringify(defaultsOf(mapIn(values)), null, 1)}\n`,
+    [`${CHART}LICENSE`]: read('LICENSE'),
     [`${CHART}files/alerts.yaml`]: read('deploy/prometheus/alerts.yaml'),
     [`${CHART}files/dashboard.json`]: read('deploy/grafana/dashboard.json'),
-    [PAGE]: read(PAGE).replace(
-      /(<!-- values -->\n)[\s\S]*?(<!-- \/values -->)/,
-      (_, begin, end) => `${begin}${renderValues(values)}${end}`,
-    ),
+    [COMPOSE]: read(COMPOSE).replace(/(:-[^:}]+:)[^}]+/, `$1${version}`),
+    [PAGE]: withValues(read(PAGE), values),
+    [README]: withValues(read(README), values),
+    [CLOUDS]: withExamples(read(CLOUDS)),
   }
+}
+
+/** Shows the files of values that a page names. */
+function withExamples(page: string): string {
+  return page.replace(/<!-- ci\/(\S+) -->\n[\s\S]*?<!-- \/ci\/\1 -->/g, (_, name) => {
+    const file = read(`${CHART}ci/${name}-values.yaml`)
+    return `<!-- ci/${name} -->\n\n\`\`\`yaml\n${file}\`\`\`\n\n<!-- /ci/${name} -->`
+  })
+}
+
+function withValues(page: string, values: string): string {
+  return page.replace(
+    /(<!-- values -->\n)[\s\S]*?(<!-- \/values -->)/,
+    (_, begin, end) => `${begin}${renderValues(values)}${end}`,
+  )
 }
 
 function read(path: string): string {
@@ -47,19 +69,33 @@ function read(path: string): string {
 }
 
 function valuesSchema(values: string): object {
-  const { additionalProperties, properties, required } = schemaOfMap(mapIn(values))
+  const { additionalProperties, properties } = schemaOfMap('', mapIn(values))
+  const unknown = Object.keys(SHAPES).filter((name) => !shaped.has(name))
+  if (unknown.length > 0) throw new Error(`values.yaml has no ${unknown.join(', ')}`)
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Values of the chart wasm-serve',
     type: 'object',
     additionalProperties,
-    required,
     properties: {
       ...properties,
-      config: chartConfigSchema(),
-      global: { type: 'object', description: 'Values of a chart that contains this one.' },
+      config: { ...properties.config, properties: mapShapes(chartConfigProperties(), orNull) },
+      // Any chart may put its own values there.
+      global: { ...properties.global, additionalProperties: true },
     },
   }
+}
+
+/**
+ * Values that templates use in place of missing ones. A missing object or list of Kubernetes is none, because null removes it.
+ */
+function defaultsOf(map: YAMLMap): object {
+  const pairs = pairsOf(map).flatMap(({ name, value, description }) => {
+    if (isMap(value) && isDescribed(value)) return [[name, defaultsOf(value)] as const]
+    const isNone = isMap(value) || /\(as in |`null`/.test(description)
+    return isNone ? [] : [[name, isSeq(value) ? value.toJSON() : scalar(value)] as const]
+  })
+  return Object.fromEntries(pairs)
 }
 
 /** The table of values. Large defaults are in values.yaml only. */
@@ -84,43 +120,44 @@ function valuesOf(prefix: string, map: YAMLMap): Value[] {
 }
 
 interface ObjectSchema {
-  readonly type: 'object'
+  readonly type: readonly ['object', 'null']
   readonly additionalProperties: boolean
   readonly properties: Readonly<Record<string, object>>
-  readonly required?: readonly string[]
 }
 
-function schemaOfMap(map: YAMLMap): ObjectSchema {
-  const pairs = pairsOf(map)
-  const properties = pairs.map(({ name, value, description }) => [
+/** Nothing is required, and everything may be null: a release keeps the values of an older chart with `--reuse-values`. */
+function schemaOfMap(path: string, map: YAMLMap): ObjectSchema {
+  const properties = pairsOf(map).map(({ name, value, description }) => [
     name,
-    { description, ...schemaOf(value, description) },
+    { description, ...schemaOf(path + name, value, description) },
   ])
-  // Templates read parts of these: an object that was set to null would fail there, without its path.
-  const required = pairs.filter(({ value }) => isMap(value) && isDescribed(value)).map(({ name }) => name)
   return {
-    type: 'object',
+    type: ['object', 'null'],
     additionalProperties: false,
     properties: Object.fromEntries(properties),
-    ...(required.length > 0 && { required }),
   }
 }
 
-/** The schema of a value: the type of its default, narrowed or widened by the words of its comment. */
-function schemaOf(value: unknown, description: string): object {
-  if (isMap(value) && isDescribed(value)) return schemaOfMap(value)
-  // Kubernetes takes no other values for labels and annotations, and no file has them.
-  const isOfTexts = /labels|annotations|by file name/i.test(description)
-  if (isMap(value)) return { type: 'object', ...(isOfTexts && { additionalProperties: { type: 'string' } }) }
-  if (isSeq(value)) return { type: 'array' }
+/** The paths of shapes that were used. */
+const shaped = new Set<string>()
+
+/** The schema of a value: its shape, or the type of its default with the words of its comment. */
+function schemaOf(path: string, value: unknown, description: string): object {
+  if (isMap(value) && isDescribed(value)) return schemaOfMap(`${path}.`, value)
+  const shape = SHAPES[path]
+  if (shape) {
+    shaped.add(path)
+    return orNull(shape)
+  }
+  if (isMap(value) || isSeq(value)) throw new Error(`scripts/chart-shapes.ts: ${path} needs a shape`)
   const [, choices] = /One of: ([^.]+)/.exec(description) ?? []
   if (choices !== undefined) {
     const named = [...choices.matchAll(/`([^`]+)`/g)].map(([, choice]) => choice)
-    return { enum: scalar(value) === '' ? ['', ...named] : named }
+    return orNull({ enum: scalar(value) === '' ? ['', ...named] : named })
   }
-  if (description.includes('(number or text)')) return { type: ['integer', 'string'] }
-  if (typeof scalar(value) === 'number') return { type: 'integer', minimum: 0 }
-  return { type: typeof scalar(value) }
+  if (description.includes('(number or text)')) return orNull({ type: ['integer', 'string'] })
+  if (typeof scalar(value) === 'number') return orNull({ type: 'integer', minimum: 0 })
+  return orNull({ type: typeof scalar(value) })
 }
 
 /** Whether the keys of an object are known: they have comments. */

@@ -24,13 +24,12 @@ export function publishedSchema(): object {
 const OF_CHART = new Set(['$schema', ...optionsWhere('server', ({ chart }) => chart)])
 
 /**
- * The schema of `config` in the values of the Helm chart. A secret must be a variable there, because the values become a
- * ConfigMap.
+ * The schemas of the keys of `config` in the values of the Helm chart. A secret must be a variable there, because the values become
+ * a ConfigMap.
  */
-export function chartConfigSchema(): object {
+export function chartConfigProperties(): Readonly<Record<string, object>> {
   const properties = Object.entries(configFileSchema.properties ?? {}).filter(([name]) => !OF_CHART.has(name))
-  const schema = { ...configFileSchema, properties: Object.fromEntries(properties) }
-  return publish(schema, { areSecretsVariables: true })
+  return publishEach(Object.fromEntries(properties), { areSecretsVariables: true })
 }
 
 interface Form {
@@ -77,6 +76,9 @@ function choicesOf({ description: _, default: _default, ...schema }: Schema): re
   return isNarrow ? [schema] : undefined
 }
 
-function publishEach(schemas: Readonly<Record<string, Schema>>, form: Form): object {
+function publishEach(
+  schemas: Readonly<Record<string, Schema>>,
+  form: Form,
+): Readonly<Record<string, object>> {
   return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, publish(schema, form)]))
 }

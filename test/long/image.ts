@@ -4,6 +4,7 @@ import {
   chmodSync,
   copyFileSync,
   cpSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -75,9 +76,16 @@ function add(what: string, got: unknown, wanted: unknown): void {
 function buildTwice(base: string): void {
   const digest = buildImage(IMAGE, base)
   const copy = join(folder, 'copy')
-  for (const path of ['deploy/docker', 'plugins/hello', 'scripts', 'src'])
+  for (const path of ['console', 'deploy/docker', 'plugins/hello', 'scripts', 'src'])
     cpSync(join(ROOT, path), join(copy, path), { recursive: true })
-  for (const name of ['package.json', 'package-lock.json', '.npmrc', 'tsconfig.json', 'tsconfig.types.json'])
+  for (const name of [
+    'package.json',
+    'package-lock.json',
+    '.npmrc',
+    'LICENSE',
+    'tsconfig.json',
+    'tsconfig.types.json',
+  ])
     copyFileSync(join(ROOT, name), join(copy, name))
   execFileSync('chmod', ['-R', 'go=', copy])
   const other = 'localhost/wasm-serve:again'
@@ -137,6 +145,12 @@ function checkFiles(): { readonly bytes: number; readonly node: string } {
     add('the only programs are Node.js and an init', started, ['usr/bin/tini', 'usr/local/bin/node'])
     const own = [`cache ${USER} 700`, `state ${USER} 700`, 'tmp 0 1777']
     add('files belong to root, who alone may write them, but for /cache, /state and /tmp', loose, own)
+    const licences = ['app/LICENSE', 'app/node_modules/jose/LICENSE.md', 'usr/local/LICENSE']
+    add(
+      'licences of wasm-serve, of its packages and of Node.js are in it',
+      licences.map((path) => existsSync(join(root, path))),
+      licences.map(() => true),
+    )
     const { components } = JSON.parse(readFileSync(join(root, 'usr/share/sbom/wasm-serve.cdx.json'), 'utf8'))
     const purls: string[] = components.map(({ purl }: { purl: string }) => decodeURIComponent(purl))
     const npm = purls.flatMap((purl) => (purl.startsWith('pkg:npm/') ? [purl.slice('pkg:npm/'.length)] : []))

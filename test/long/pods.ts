@@ -74,8 +74,13 @@ async function play(
       ...values,
       fullnameOverride: name,
       image: { repository, tag, pullPolicy: 'Never' },
-      config: { ...values.config, host: '127.0.0.1', port },
+      config: { ...values.config, port },
       probes: { port: probes },
+      // The pod has the network of the machine.
+      env: [
+        { name: 'WASM_SERVE_HOST', value: '127.0.0.1' },
+        { name: 'WASM_SERVE_PROBES', value: `127.0.0.1:${probes}` },
+      ],
     }),
   )
   const pod = await playPod(name, await renderChart(`--values=${file}`), secrets)

@@ -84,6 +84,8 @@ export function makeBaseImage(): string {
     must('npm', ['install', '--prefix', packages, '--no-audit', '--no-fund', 'node@24', 'npm@11'], packages)
     const local = join(root, 'usr/local')
     cpSync(join(packages, 'node_modules/node/bin/node'), join(local, 'bin/node'))
+    const program = `node_modules/node/node_modules/node-linux-${process.arch}`
+    cpSync(join(packages, program, 'LICENSE'), join(local, 'LICENSE'))
     cpSync(join(packages, 'node_modules/npm'), join(local, 'lib/node_modules/npm'), { recursive: true })
     symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin/npm'))
     const environment = ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin']

@@ -1,9 +1,10 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parseAllDocuments } from 'yaml'
+import { kubernetesSchemas } from './kubernetes-schemas.ts'
 import { KUBERNETES, PROGRAMS } from './registry-programs.ts'
 
 const runFile = promisify(execFile)
@@ -58,4 +59,43 @@ export async function renderText(...flags: readonly string[]): Promise<string> {
 /** The objects that the chart becomes. */
 export async function render(...flags: readonly string[]): Promise<KubernetesObject[]> {
   return parseAllDocuments(await renderText(...flags)).flatMap((document) => document.toJSON() ?? [])
+}
+
+/** Kinds whose definitions no module has. */
+const WITHOUT_SCHEMA = ['ServiceMonitor', 'PrometheusRule', 'InterceptorRoute']
+
+const locations = new Map<string, string>()
+
+/** Made once, which takes a second. */
+function schemas(version: string): string {
+  const location = locations.get(version) ?? kubernetesSchemas(version)
+  locations.set(version, location)
+  return location
+}
+
+/** The exit code and the output of kubeconform. */
+export function conform(input: string, version = KUBERNETES): [number | null, string] {
+  const words = ['-strict', '-skip', WITHOUT_SCHEMA.join(), '-schema-location', schemas(version)]
+  const { status, stdout, stderr } = spawnSync(join(PROGRAMS, 'kubeconform'), words, {
+    input,
+    encoding: 'utf8',
+  })
+  return [status, stdout + stderr]
+}
+
+/** The only object of a kind. */
+export function one(objects: readonly KubernetesObject[], kind: string): KubernetesObject {
+  const [object] = objects.filter((object) => object.kind === kind)
+  if (!object) throw new Error(`there is no ${kind}`)
+  return object
+}
+
+/** The container of wasm-serve. */
+export function containerOf(objects: readonly KubernetesObject[]) {
+  return one(objects, 'Deployment').spec.template.spec.containers[0]
+}
+
+/** The configuration file. */
+export function configOf(objects: readonly KubernetesObject[]) {
+  return JSON.parse(one(objects, 'ConfigMap').data['wasm-serve.json'])
 }

@@ -8,14 +8,17 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import {
   CHART,
+  configOf,
+  conform,
+  containerOf,
   helm,
   type KubernetesObject,
+  one,
   render,
   renderText,
   VARIANTS,
   variantFlag,
 } from '../support/helm.ts'
-import { kubernetesSchemas } from '../support/kubernetes-schemas.ts'
 import { buildProgram, KUBERNETES, PROGRAMS } from '../support/registry-programs.ts'
 import { describeWith } from '../support/tools.ts'
 
@@ -24,9 +27,6 @@ const isConfig = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema
 
 /** The oldest version that the chart supports, one between, and the newest. */
 const VERSIONS = ['v1.27.16', 'v1.31.14', KUBERNETES]
-
-/** Kinds whose definitions no module has. The test below compares them with the pages of their projects. */
-const WITHOUT_SCHEMA = ['ServiceMonitor', 'PrometheusRule', 'InterceptorRoute']
 
 /** Findings of kube-score, each with the reason that it stays. */
 const ACCEPTED: Readonly<Record<string, string>> = {
@@ -69,7 +69,10 @@ describeWith(['go'], () => {
     test('meets the level `restricted`, and reads nothing of the API server', async () => {
       for (const { spec } of podsOf(await render(...flags))) {
         expect(spec.automountServiceAccountToken).toBe(false)
-        expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 10001 })
+        // OpenShift chooses the user.
+        const user = variant === 'openshift' ? undefined : 10001
+        expect(spec.securityContext).toMatchObject({ runAsNonRoot: true })
+        expect(spec.securityContext.runAsUser).toBe(user)
         for (const { securityContext } of [...spec.containers, ...(spec.initContainers ?? [])])
           expect(securityContext).toEqual({
             allowPrivilegeEscalation: false,
@@ -104,6 +107,14 @@ describeWith(['go'], () => {
     [`config.drainMs=\${DRAIN}`, 'drainMs'],
     ['plugin=a.wasm,config.plugins.hello.source=a.wasm', 'plugin'],
     [`config.host=\${HOST}`, 'config.host'],
+    ['config.host=127.0.0.1', 'config.host'],
+    ['probes.port=8080', 'probes.port'],
+    ['admin.enabled=true,admin.port=9091,admin.existingSecret=a', 'admin.port'],
+    ['service.nodePort=30080', 'service.nodePort'],
+    ['service.loadBalancerClass=a', 'service.loadBalancerClass'],
+    ['registryCredentials.existingSecret=a,registryCredentials.helpers.a=b', 'registryCredentials'],
+    ['config.requireSignatures=true,plugin=oci://a.example/b', 'config.trust'],
+    ['config.requireSignatures=true,config.plugins.a.source=oci://a.example/b', 'config.trust'],
     ['admin.enabled=true', 'admin.existingSecret'],
     ['config.processes=auto', 'config.processes'],
     ['resources.limits.memory=lots', 'resources.limits.memory'],
@@ -114,10 +125,6 @@ describeWith(['go'], () => {
     ['keda.enabled=true,autoscaling.enabled=true', 'autoscaling'],
     ['fleet.url=redis://r,config.watch=true', 'config.watch'],
     ['fleet.existingSecret=r,config.registryPollMs=9000', 'config.registryPollMs'],
-    ['config.graceMs=null', 'config.graceMs'],
-    ['config.port=null', 'config.port'],
-    ['config.host=null', 'config.host'],
-    ['probes=null', 'probes'],
     ['podLabels.team=1', 'podLabels'],
     ['ingress.annotations.ssl=true', 'ingress/annotations'],
     ['fullnameOverride=1shop', 'fullnameOverride'],
@@ -181,7 +188,9 @@ describeWith(['go'], () => {
     const { containers } = (await spec('probes.liveness=null')).template.spec
     expect(containers[0]).not.toHaveProperty('livenessProbe')
     expect(containers[0]).toHaveProperty('readinessProbe')
-    const spread = 'topologySpreadConstraints[0].labelSelector.matchLabels.team=a'
+    const first = 'topologySpreadConstraints[0]'
+    const needed = `${first}.maxSkew=1,${first}.topologyKey=zone,${first}.whenUnsatisfiable=DoNotSchedule`
+    const spread = `${needed},${first}.labelSelector.matchLabels.team=a`
     const [constraint] = (await spec(spread)).template.spec.topologySpreadConstraints
     expect(constraint.labelSelector).toEqual({ matchLabels: { team: 'a' } })
   })
@@ -273,12 +282,16 @@ describeWith(['go'], () => {
     ['', 0],
     ['test.method=POST,test.body=Bob,test.status=200,test.answer=POST Bob', 0],
     ['test.method=POST,test.body=Bob,test.answer=GET Bob', 1],
-    ['test.path=/missing', 0],
+    ['test.path=/missing', 1],
+    ['test.path=/refused', 1],
+    ['test.path=/method', 0],
+    ['test.path=/missing,test.status=404', 0],
     ['test.path=/missing,test.status=200', 1],
     ['test.path=/broken', 1],
   ])('the pod of `helm test` with the values "%s" ends with %i', async (values, code) => {
     const server = createServer(async ({ method, url }, response) => {
-      response.statusCode = { '/missing': 404, '/broken': 500 }[url ?? ''] ?? 200
+      response.statusCode =
+        { '/missing': 404, '/refused': 401, '/method': 405, '/broken': 500 }[url ?? ''] ?? 200
       response.end(`${method} Bob`)
     }).listen(0, '127.0.0.1')
     onTestFinished(() => void server.close())
@@ -411,34 +424,9 @@ interface Named {
   readonly value?: string
 }
 
-const locations = new Map<string, string>()
-
-/** Made once, which takes a second. */
-function schemas(version: string): string {
-  const location = locations.get(version) ?? kubernetesSchemas(version)
-  locations.set(version, location)
-  return location
-}
-
-/** The exit code and the output of kubeconform. */
-function conform(input: string, version = KUBERNETES): [number | null, string] {
-  const words = ['-strict', '-skip', WITHOUT_SCHEMA.join(), '-schema-location', schemas(version)]
-  const { status, stdout, stderr } = spawnSync(join(PROGRAMS, 'kubeconform'), words, {
-    input,
-    encoding: 'utf8',
-  })
-  return [status, stdout + stderr]
-}
-
 function buildNamed(name: string): Promise<void> {
   if (name === 'helm' || name === 'kubeconform' || name === 'kube-score') return buildProgram(name)
   throw new Error(name)
-}
-
-function one(objects: readonly KubernetesObject[], kind: string): KubernetesObject {
-  const [object] = objects.filter((object) => object.kind === kind)
-  if (!object) throw new Error(`there is no ${kind}`)
-  return object
 }
 
 function podsOf(objects: readonly KubernetesObject[]): KubernetesObject[] {
@@ -446,12 +434,4 @@ function podsOf(objects: readonly KubernetesObject[]): KubernetesObject[] {
     if (object.kind === 'Pod') return [object]
     return object.kind === 'Deployment' ? [object.spec.template] : []
   })
-}
-
-function containerOf(objects: readonly KubernetesObject[]) {
-  return one(objects, 'Deployment').spec.template.spec.containers[0]
-}
-
-function configOf(objects: readonly KubernetesObject[]) {
-  return JSON.parse(one(objects, 'ConfigMap').data['wasm-serve.json'])
 }

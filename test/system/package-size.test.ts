@@ -29,6 +29,17 @@ test('the installed package, with its dependencies, is small', () => {
   expect(sizes['node_modules/fastify']).toBeGreaterThan(0)
 })
 
+test('the package has the files that operators copy', () => {
+  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts']
+  const [packed] = JSON.parse(execFileSync('npm', pack, { cwd: ROOT, encoding: 'utf8' }))
+  const paths = packed.files.map(({ path }: { path: string }) => path)
+  const page = readFileSync(join(ROOT, 'docs/operate/deploy.md'), 'utf8')
+  const copied = [...page.matchAll(/^cp \S*node_modules\/wasm-serve\/(\S+)/gm)].map(([, path]) => path)
+  expect(copied).toHaveLength(3)
+  const others = ['prometheus/scrape.yaml', 'prometheus/alerts.yaml']
+  expect(paths).toEqual(expect.arrayContaining([...copied, ...others.map((path) => `deploy/${path}`)]))
+})
+
 /** Bytes of the files in a folder, other packages apart. */
 function sizeOf(folder: string): number {
   return readdirSync(folder, { withFileTypes: true })

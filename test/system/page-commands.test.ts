@@ -26,6 +26,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
     'nginx, permission, reuse-port and systemd have system tests, docker has test/long/image.ts',
   ],
   ['docs/operate/kubernetes.md', /./, 'test/long/kubernetes.ts has a control plane'],
+  ['docs/operate/clouds.md', /./, 'needs a cluster; test/system/helm-values.test.ts renders the values'],
   ['docs/explain/first-change.md', /./, 'test/system/first-change.test.ts follows the page'],
   ['docs/explain/release.md', /./, 'needs a published release'],
   ['README.md', /^npm ci/, '.ci/run runs it in a clone'],

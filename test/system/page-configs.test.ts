@@ -18,6 +18,7 @@ const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema
 const ELSEWHERE = [
   'docs/guide/migrate.md',
   'docs/guide/registry.md',
+  'docs/operate/clouds.md',
   'docs/operate/kubernetes.md',
   'docs/operate/trust.md',
   'docs/tutorial.md',

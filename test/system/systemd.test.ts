@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
@@ -42,11 +42,30 @@ describeWith(['systemd-analyze'], () => {
 test('the line of the unit serves on the socket, and what waits for it ends', async () => {
   const { socket, start } = unitIn(folder())
   const server = start([])
-  await run('sh', ['-c', waitFor(socket)])
+  await waitFor(socket, server)
   expect(await post(socket)).toBe('{"message":"🦀 Hello Bob"}')
   const ended = once(server, 'exit')
   server.kill('SIGTERM')
   expect(await ended).toEqual([0, null])
+})
+
+test('what waits for the socket fails when the process has ended', async () => {
+  const { socket, start, config } = unitIn(folder())
+  writeFileSync(config, 'plugins: { hello: { source: missing.wasm } }')
+  const server = start([])
+  await once(server, 'exit')
+  await expect(waitFor(socket, server)).rejects.toMatchObject({ code: 1 })
+})
+
+test('a wrong configuration is not started again', async () => {
+  const { start, config } = unitIn(folder())
+  writeFileSync(config, 'pluginz: {}')
+  const [code] = await once(start([]), 'exit')
+  expect(values('RestartPreventExitStatus')).toEqual([`${code}`])
+})
+
+test('the unit names no user and no group that only some distributions have', () => {
+  expect([...values('User'), ...values('Group'), ...values('SupplementaryGroups')]).toEqual(['wasm-serve'])
 })
 
 describeWith(['systemd-analyze', 'strace'], () => {
@@ -57,7 +76,7 @@ describeWith(['systemd-analyze', 'strace'], () => {
     const refuse = REFUSED.map((name) => `--inject=${name}:error=EPERM`)
     const server = start(['strace', '-f', '-qq', '-o', log, ...refuse])
     const ended = once(server, 'exit')
-    await run('sh', ['-c', waitFor(socket)])
+    await waitFor(socket, server)
     expect(await post(socket)).toBe('{"message":"🦀 Hello Bob"}')
     process.kill(Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')), 'SIGTERM')
     expect(await ended).toEqual([0, null])
@@ -88,19 +107,19 @@ function unitIn(root: string) {
     onTestFinished(() => void server.kill('SIGKILL'))
     return server
   }
-  return { socket, start }
+  return { socket, start, config }
 }
 
 function inside(line: string, root: string): string {
   return line.replaceAll('%t', root).replaceAll('%i', 'blue')
 }
 
-/** The shell script of `ExecStartPost`. */
-function waitFor(socket: string): string {
+/** Runs the shell script of `ExecStartPost`, as systemd does. */
+async function waitFor(socket: string, { pid }: ChildProcess): Promise<void> {
   const [, script = ''] = /^\/bin\/sh -c '(.*)'$/.exec(values('ExecStartPost')[0] ?? '') ?? []
   const line = script.replace('%t/wasm-serve-%i/http.sock', socket)
   expect([existsSync('/bin/sh'), line.includes(socket)]).toEqual([true, true])
-  return line
+  await run('/bin/sh', ['-c', line], { env: { ...process.env, MAINPID: `${pid}` }, timeout: 20_000 })
 }
 
 async function post(socketPath: string): Promise<string> {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
 const CHANGELOG = readFileSync(new URL('../../../CHANGELOG.md', import.meta.url), 'utf8')
@@ -13,6 +13,12 @@ test('the changelog begins with what is not released, and its versions have a da
   const [first, ...released] = titles
   expect(first).toBe('[Unreleased]')
   expect(released.filter((title) => !/^\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d$/.test(title))).toEqual([])
+})
+
+test('the values of the chart are kept for each version, so that upgrades from it are tested', () => {
+  const kept = readdirSync(new URL('../../support/chart-values', import.meta.url))
+  const released = versions.flatMap((version) => /^\[(\d.*?)\]/.exec(version)?.[1] ?? [])
+  expect(released.filter((version) => !kept.includes(`${version}.yaml`))).toEqual([])
 })
 
 test('each version has the kinds of changes of Keep a Changelog, each once and in order', () => {

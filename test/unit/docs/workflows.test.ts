@@ -1,6 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
@@ -92,6 +95,24 @@ test('a release is made only after CI, with provenance and signatures', () => {
     expect(scriptsOf(job)).toMatch(/base=\$base@\$\(docker buildx imagetools inspect/)
     expect(scriptsOf(job)).toMatch(/--build-arg "NODE_IMAGE=\$base"/)
     expect(job.permissions).toMatchObject({ 'id-token': 'write', packages: 'write' })
+  }
+})
+
+test('a release publishes the chart, and names its own repository and image in it', () => {
+  const { jobs } = workflow('release.yml')
+  const [chart = {}] = Object.values(jobs).filter((job) => /helm push/.test(scriptsOf(job)))
+  expect(scriptsOf(chart)).toMatch(/own-address\.sh[\s\S]*helm package[\s\S]*helm push[\s\S]*cosign sign/)
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-address-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (const path of ['scripts/own-address.sh', 'deploy/helm', 'deploy/compose'])
+    cpSync(`${ROOT}/${path}`, join(folder, path), { recursive: true })
+  execFileSync('bash', [join(folder, 'scripts/own-address.sh'), 'acme/fork'])
+  const { image } = parse(readFileSync(join(folder, 'deploy/helm/wasm-serve/values.yaml'), 'utf8'))
+  expect(image.repository).toBe('ghcr.io/acme/fork')
+  for (const path of ['helm/wasm-serve/Chart.yaml', 'helm/wasm-serve/README.md', 'compose/compose.yaml']) {
+    const text = readFileSync(join(folder, 'deploy', path), 'utf8')
+    expect(text).toMatch(/(ghcr\.io|github\.com)\/acme\/fork/)
+    expect(text).not.toMatch(/(ghcr\.io|github\.com)\/wasm-serve/)
   }
 })
 

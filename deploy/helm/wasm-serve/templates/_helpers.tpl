@@ -1,3 +1,87 @@
+{{/*
+Every template begins with this. It gives missing values their defaults: null removes a value, and `--reuse-values` keeps those of
+an older chart.
+*/}}
+{{- define "wasm-serve.values" -}}
+{{- include "wasm-serve.prune" (omit .Values "global") -}}
+{{- include "wasm-serve.fill" (list .Values (.Files.Get "files/defaults.json" | fromJson)) -}}
+{{- include "wasm-serve.check" . -}}
+{{- end -}}
+
+{{/* Removes what is null in an object or list: Helm 4 passes on a null of an older release, and an API server takes some as 0. */}}
+{{- define "wasm-serve.prune" -}}
+{{- $value := . -}}
+{{- if kindIs "map" $value -}}
+{{- range $key, $each := $value -}}
+{{- if kindIs "invalid" $each -}}{{- $_ := unset $value $key -}}{{- else -}}{{- include "wasm-serve.prune" $each -}}{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $value -}}{{- include "wasm-serve.prune" . -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wasm-serve.fill" -}}
+{{- $values := index . 0 -}}
+{{- range $key, $default := index . 1 -}}
+{{- if kindIs "map" $default -}}
+{{- if not (kindIs "map" (index $values $key)) -}}{{- $_ := set $values $key dict -}}{{- end -}}
+{{- include "wasm-serve.fill" (list (index $values $key) $default) -}}
+{{- else if kindIs "invalid" (index $values $key) -}}
+{{- $_ := set $values $key $default -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses values that fit the schema, and that a pod could not start with. */}}
+{{- define "wasm-serve.check" -}}
+{{- include "wasm-serve.refusePassword" (list "plugin" .Values.plugin) -}}
+{{- include "wasm-serve.refusePassword" (list "config" .Values.config) -}}
+{{- if contains "@" .Values.fleet.url -}}
+{{- fail "fleet.url: the URL has a user or a password, which belong into a Secret: use fleet.existingSecret" -}}
+{{- end -}}
+{{- $port := include "wasm-serve.port" . | int64 -}}
+{{- if eq $port (int64 .Values.probes.port) -}}{{- fail (printf "probes.port: %d is config.port already" $port) -}}{{- end -}}
+{{- if and .Values.admin.enabled (has (int64 .Values.admin.port) (list $port (int64 .Values.probes.port))) -}}
+{{- fail (printf "admin.port: %v is config.port or probes.port already" .Values.admin.port) -}}
+{{- end -}}
+{{- if regexMatch "^(127[.]|localhost$|::1$)" .Values.config.host -}}
+{{- fail (printf "config.host: %s is not reachable for the kubelet and for clients" .Values.config.host) -}}
+{{- end -}}
+{{- if and (eq .Values.service.type "ClusterIP") (or .Values.service.nodePort .Values.service.externalTrafficPolicy) -}}
+{{- fail "service.nodePort and service.externalTrafficPolicy need the type NodePort or LoadBalancer" -}}
+{{- end -}}
+{{- if and (ne .Values.service.type "LoadBalancer") (or .Values.service.loadBalancerClass .Values.service.loadBalancerSourceRanges) -}}
+{{- fail "service.loadBalancerClass and service.loadBalancerSourceRanges need the type LoadBalancer" -}}
+{{- end -}}
+{{- if and .Values.registryCredentials.existingSecret .Values.registryCredentials.helpers -}}
+{{- fail "registryCredentials: use existingSecret or helpers; a Secret can have credHelpers, too" -}}
+{{- end -}}
+{{- $config := .Values.config -}}
+{{- if and (eq (toString $config.requireSignatures) "true") (not $config.trust) (contains "oci://" (include "wasm-serve.sources" .)) -}}
+{{- fail "config.trust: config.requireSignatures needs to know who signs the plug-ins of the registry" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A password in a URL is rendered in clear text, unless it is a variable. */}}
+{{- define "wasm-serve.refusePassword" -}}
+{{- $path := index . 0 -}}
+{{- $value := index . 1 -}}
+{{- if kindIs "map" $value -}}
+{{- range $key, $each := $value -}}{{- include "wasm-serve.refusePassword" (list (printf "%s.%s" $path $key) $each) -}}{{- end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $index, $each := $value -}}{{- include "wasm-serve.refusePassword" (list (printf "%s[%d]" $path $index) $each) -}}{{- end -}}
+{{- else if kindIs "string" $value -}}
+{{- if regexMatch "://([^/?#@\\s$]|[$][^{/?#@\\s])+@" $value -}}
+{{- fail (printf "%s: the URL has a user or a password, which belong into a Secret: write a variable, such as ${PASSWORD}, and name the Secret in envFrom" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where plug-ins come from, and what else the configuration names, as one text. */}}
+{{- define "wasm-serve.sources" -}}
+{{- printf "%s %s" .Values.plugin (toRawJson .Values.config) -}}
+{{- end -}}
+
 {{- define "wasm-serve.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -51,10 +135,24 @@ app.kubernetes.io/component: server
 
 {{- define "wasm-serve.image" -}}
 {{- with .Values.image -}}
-{{- if .digest -}}{{ .repository }}@{{ .digest }}
-{{- else -}}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- $repository := .repository -}}
+{{- with $.Values.global.imageRegistry | default .registry -}}
+{{- /* The first part of a name is a registry if it looks like a host. */ -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{- end -}}
+{{- if .digest -}}{{ $repository }}@{{ .digest }}
+{{- else -}}{{ $repository }}:{{ default $.Chart.AppVersion .tag }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The field imagePullSecrets of a pod; empty: none. */}}
+{{- define "wasm-serve.pullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat (default list .Values.global.imagePullSecrets) (default list .Values.imagePullSecrets) -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with $secrets | uniq -}}imagePullSecrets: {{- toYaml . | nindent 2 }}{{- end -}}
 {{- end -}}
 
 {{/* Numbers of `--set` and of files have different types. */}}
@@ -183,13 +281,111 @@ app.kubernetes.io/component: server
 
 {{/* Whether the configuration names something outside the cluster. */}}
 {{- define "wasm-serve.needsPublic" -}}
-{{- $text := printf "%s %s" .Values.plugin (toJson .Values.config) -}}
-{{- if regexMatch "oci://|https?://|\"jwksUrl\"|\"allowedHosts\":\\[\"|\"(source|plugin)\":\"\\$\\{" $text -}}true{{- end -}}
+{{- if regexMatch "oci://|https?://|\"jwksUrl\"|\"allowedHosts\":\\[\"|\"(source|plugin)\":\"\\$\\{" (include "wasm-serve.sources" .) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "wasm-serve.needsStore" -}}
 {{- $isRemote := not (regexMatch "^(memory:|lmdb:|$)" (default "" .Values.config.store)) -}}
 {{- if or .Values.fleet.url .Values.fleet.existingSecret .Values.config.fleet $isRemote -}}true{{- end -}}
+{{- end -}}
+
+{{/* The value of OTEL_EXPORTER_OTLP_ENDPOINT; empty: there are no traces, or the collector is named elsewhere. */}}
+{{- define "wasm-serve.collector" -}}
+{{- range .Values.env -}}{{- if eq .name "OTEL_EXPORTER_OTLP_ENDPOINT" -}}{{ .value | default "a Secret" }}{{- end -}}{{- end -}}
+{{- end -}}
+
+{{/* Hosts, with the ports that are named, of the URLs in a text: a list of HOST:PORT, HOST or [ADDRESS]:PORT. */}}
+{{- define "wasm-serve.hosts" -}}
+{{- $hosts := list -}}
+{{- range regexFindAll (printf "(%s)://[^/?#\"\\s]+" (index . 0)) (index . 1) -1 -}}
+{{- $authority := regexReplaceAll "^.*@" (regexReplaceAll "^[a-z+]+://" . "") "" -}}
+{{- $hosts = concat $hosts (splitList "," $authority) -}}
+{{- end -}}
+{{- $hosts | uniq | toYaml -}}
+{{- end -}}
+
+{{/* Ports that are open to some addresses: those of a list, and those that the hosts of URLs name. */}}
+{{- define "wasm-serve.ports" -}}
+{{- $ports := list -}}
+{{- range index . 0 -}}{{- $ports = append $ports (int64 .) -}}{{- end -}}
+{{- range index . 1 -}}
+{{- with regexFind ":[0-9]+$" . -}}{{- $ports = append $ports (trimPrefix ":" . | int64) -}}{{- end -}}
+{{- end -}}
+{{- $ports | uniq | toYaml -}}
+{{- end -}}
+
+{{- define "wasm-serve.publicHosts" -}}
+{{- include "wasm-serve.hosts" (list "oci|https?" (include "wasm-serve.sources" .)) -}}
+{{- end -}}
+
+{{- define "wasm-serve.publicPorts" -}}
+{{- if and .Values.networkPolicy.publicPorts (include "wasm-serve.needsPublic" .) -}}
+{{- include "wasm-serve.ports" (list .Values.networkPolicy.publicPorts (include "wasm-serve.publicHosts" . | fromYamlArray)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wasm-serve.storePorts" -}}
+{{- if and .Values.networkPolicy.storePorts (include "wasm-serve.needsStore" .) -}}
+{{- $text := printf "%s %s" .Values.fleet.url (toRawJson .Values.config) -}}
+{{- $hosts := include "wasm-serve.hosts" (list "rediss?([+]sentinel)?" $text) | fromYamlArray -}}
+{{- include "wasm-serve.ports" (list .Values.networkPolicy.storePorts $hosts) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "wasm-serve.collectorPorts" -}}
+{{- $collector := include "wasm-serve.collector" . -}}
+{{- if and .Values.networkPolicy.collectorPorts $collector -}}
+{{- $hosts := include "wasm-serve.hosts" (list "https?" $collector) | fromYamlArray -}}
+{{- include "wasm-serve.ports" (list .Values.networkPolicy.collectorPorts $hosts) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rules for egress. A rule without ports, or without addresses, allows all of them: so an empty list makes no rule. */}}
+{{- define "wasm-serve.egress" -}}
+{{- with .Values.networkPolicy -}}
+{{- $rules := list -}}
+{{- if and .dns .dnsPorts -}}
+{{- $ports := list -}}
+{{- range $port := .dnsPorts -}}
+{{- range list "UDP" "TCP" -}}{{- $ports = append $ports (dict "port" $port "protocol" .) -}}{{- end -}}
+{{- end -}}
+{{- $rules = append $rules (dict "ports" $ports "to" .dns) -}}
+{{- end -}}
+{{- $public := list -}}
+{{- range $all := list "0.0.0.0/0" "::/0" -}}
+{{- $except := list -}}
+{{- range $.Values.networkPolicy.except -}}
+{{- /* An API server refuses an exception of the other family. */ -}}
+{{- if eq (contains ":" .) (contains ":" $all) -}}{{- $except = append $except . -}}{{- end -}}
+{{- end -}}
+{{- $block := dict "cidr" $all -}}
+{{- with $except -}}{{- $_ := set $block "except" . -}}{{- end -}}
+{{- $public = append $public (dict "ipBlock" $block) -}}
+{{- end -}}
+{{- range $kind := list "public" "store" "collector" -}}
+{{- $ports := list -}}
+{{- range include (printf "wasm-serve.%sPorts" $kind) $ | fromYamlArray -}}
+{{- $ports = append $ports (dict "port" . "protocol" "TCP") -}}
+{{- end -}}
+{{- with $ports -}}
+{{- $rules = append $rules (eq $kind "public" | ternary (dict "ports" . "to" $public) (dict "ports" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- concat $rules (default list .egress) | toYaml -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Hosts that have a private address, or may have one: the policy leaves these addresses out. */}}
+{{- define "wasm-serve.privateHosts" -}}
+{{- $hosts := list -}}
+{{- range include "wasm-serve.publicHosts" . | fromYamlArray -}}
+{{- $host := regexReplaceAll ":[0-9]+$" . "" -}}
+{{- $isPrivate := regexMatch "^(10|127|169[.]254|192[.]168|172[.](1[6-9]|2[0-9]|3[01])|100[.](6[4-9]|[7-9][0-9]|1[01][0-9]|12[0-7]))[.][0-9.]+$|^\\[f[cde]" $host -}}
+{{- if or $isPrivate (not (contains "." $host)) (regexMatch "[.](svc|local|internal|corp|lan|home|intranet|test)([.]|$)" $host) -}}
+{{- $hosts = append $hosts . -}}
+{{- end -}}
+{{- end -}}
+{{- $hosts | toYaml -}}
 {{- end -}}
 
 {{/* Variables that the chart sets. */}}
@@ -223,15 +419,19 @@ app.kubernetes.io/component: server
   valueFrom: { secretKeyRef: { name: {{ $.Values.apiKeys.existingSecret | quote }}, key: {{ $key | quote }} } }
 {{- end }}
 {{- end }}
-{{- if .Values.registryCredentials.existingSecret }}
+{{- if or .Values.registryCredentials.existingSecret .Values.registryCredentials.helpers }}
 - name: DOCKER_CONFIG
   value: /etc/wasm-serve/registry
+{{- end }}
+{{- if .Values.cache.enabled }}
+- name: XDG_CACHE_HOME
+  value: /cache
 {{- end }}
 {{- end -}}
 
 {{/* All variables. Those of the values replace the chart's: an API server refuses a name that is there twice. */}}
 {{- define "wasm-serve.env" -}}
-{{- $further := tpl (toYaml .Values.env) . | fromYamlArray -}}
+{{- $further := tpl (default list .Values.env | toYaml) . | fromYamlArray -}}
 {{- $names := list -}}
 {{- range $further -}}{{- $names = append $names .name -}}{{- end -}}
 {{- $env := list -}}
@@ -241,7 +441,14 @@ app.kubernetes.io/component: server
 {{- concat $env $further | toYaml -}}
 {{- end -}}
 
-{{/* The path of a plug-in, for the first request. The chart does not see which plug-ins a volume has. */}}
+{{/* Whether the values tell the path of a plug-in: the chart does not see which plug-ins a volume has. */}}
+{{- define "wasm-serve.isPathKnown" -}}
+{{- with .Values -}}
+{{- if or .plugin .config.plugins .config.routes .pluginFiles (not .pluginVolumes) -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The path of a plug-in, for the first request. */}}
 {{- define "wasm-serve.path" -}}
 {{- with .Values -}}
 {{- if .plugin -}}/
@@ -257,4 +464,25 @@ app.kubernetes.io/component: server
 {{- define "wasm-serve.pathBehind" -}}
 {{- $path := include "wasm-serve.path" (index . 0) -}}
 {{- ternary $path (index . 1) (hasPrefix (index . 1) $path) -}}
+{{- end -}}
+
+{{/* Rules of the Ingress: a host, and its paths. */}}
+{{- define "wasm-serve.ingressHosts" -}}
+{{- $ := . -}}
+{{- $default := dict "path" .Values.ingress.path "pathType" .Values.ingress.pathType -}}
+{{- $hosts := list -}}
+{{- range default (list "") .Values.ingress.hosts -}}
+{{- $host := kindIs "string" . | ternary (dict "host" .) . -}}
+{{- $paths := list -}}
+{{- range default (list $default) $host.paths -}}
+{{- $paths = append $paths (dict "path" .path "pathType" (default $.Values.ingress.pathType .pathType)) -}}
+{{- end -}}
+{{- $hosts = append $hosts (dict "host" $host.host "paths" $paths) -}}
+{{- end -}}
+{{- toYaml $hosts -}}
+{{- end -}}
+
+{{/* The program of the init container that makes the folder of the cache: a volume's own folder has mode 0777, which wasm-serve does not trust. */}}
+{{- define "wasm-serve.makeCache" -}}
+require('fs').mkdirSync('/volume/cache', { recursive: true, mode: 0o700 })
 {{- end -}}
