@@ -154,6 +154,25 @@ test.each([
   expect(code).toBe(2)
 })
 
+test.each([
+  [
+    'endless recursion',
+    'const f = () => f() + 1\nf()\nexport { f }',
+    /plugin\.js:\d:\d+ cannot be used: RangeError/,
+  ],
+  ['what cannot be shown', 'throw new Proxy({}, { get() { throw 1 } })', /it threw/],
+])('a script that loads with %s is refused in one line', async (_, text, message) => {
+  const { code, stderr } = await run([file('plugin.js', text), '0'])
+  expect(stderr).toMatch(message)
+  expect([code, stderr.trim().split('\n').length]).toEqual([2, 1])
+})
+
+test('a script may wait while it loads', async () => {
+  const text =
+    'await new Promise((resolve) => setTimeout(resolve, 5))\nexport const f = () => performance.now() >= 0'
+  expect(await called(text)).toBe('true')
+})
+
 test('an import that may fail is no mistake', async () => {
   const text = "let fs\ntry { fs = require('node:fs') } catch {}\nmodule.exports = { f: () => typeof fs }"
   expect(await called(text)).toBe('undefined')
@@ -313,7 +332,7 @@ test.each([
   const answers = await Promise.all(ids.map(async (id) => JSON.parse(await post(`${url}/f`, id)).id))
   expect(answers).toEqual(ids)
   expect(await post(`${url}/fail`)).toBe('409')
-  await server.logged('plugin.js:6:')
+  await server.logged('plugin.js:7:')
 })
 
 test('a lazy script that has changed is not run in another version than was checked', async () => {
@@ -321,9 +340,54 @@ test('a lazy script that has changed is not run in another version than was chec
   const url = await start([at, '0', '--load', 'lazy']).listening()
   expect(await post(`${url}/a`)).toBe('1')
   writeFileSync(join(at, 'b.js'), 'export const f = () => 3')
-  expect(await post(`${url}/b`)).toBe('500')
-  writeFileSync(join(at, 'b.js'), 'export const f = () => 2')
-  expect(await post(`${url}/b`)).toBe('2')
+  expect(await post(`${url}/b`)).toBe('503')
+})
+
+test('build does not replace what is no plug-in', async () => {
+  const text = 'export const f = () => 1'
+  const at = folder({ 'a.js': text })
+  const { code, stderr } = await run(['build', 'a.js', '-o', 'a.js'], {}, { cwd: at })
+  expect([code, stderr]).toEqual([2, expect.stringContaining('a.js is not a plug-in, and would be lost')])
+  expect(readFileSync(join(at, 'a.js'), 'utf8')).toBe(text)
+})
+
+test('what nobody handles is logged, and what cannot be shown does no harm', async () => {
+  const server = start([
+    file(
+      'plugin.js',
+      `export function f() {
+      Promise.reject(new TypeError('lost'))
+      Promise.reject(1).catch(() => {})
+      console.log({ get a() { throw new Error('x') } }, '%j', 5n)
+      return 'ok'
+    }`,
+    ),
+    '0',
+  ])
+  expect(await post(await server.listening())).toBe('ok')
+  await server.logged('{ a: [Getter] } %j 5n')
+  expect(await server.logged('Unhandled rejection: TypeError: lost')).not.toContain('Unhandled rejection: 1')
+})
+
+test('an import that is made when it runs is bundled, too', async () => {
+  const at = folder({
+    'a.js': "export const f = async () => (await import('./b.js')).b",
+    'b.js': 'export const b = 2',
+  })
+  expect(await post(await start([join(at, 'a.js'), '0']).listening())).toBe('2')
+})
+
+test('packages are those for browsers', async () => {
+  const at = folder({
+    'a.js': "import { kind } from 'both'\nexport const f = () => kind + process.env.NODE_ENV",
+    'node_modules/both/package.json': JSON.stringify({
+      exports: { browser: './browser.js', default: './node.js' },
+      type: 'module',
+    }),
+    'node_modules/both/browser.js': "export const kind = 'browser '",
+    'node_modules/both/node.js': "import 'node:fs'\nexport const kind = 'node '",
+  })
+  expect(await post(await start([join(at, 'a.js'), '0']).listening())).toBe('browser production')
 })
 
 test('build makes a plug-in of any Extism host, and says where', async () => {
@@ -345,7 +409,7 @@ test('build makes a plug-in of any Extism host, and says where', async () => {
 
 test.each([
   ['endless', 'export const f = () => { while (true) {} }', '504'],
-  ['recursive', 'export const f = (n) => f(n) + 1', '500'],
+  ['recursive', 'export const f = (n) => f(n) + 1', '409'],
   [
     'all memory',
     'export const f = () => { const all = []; while (true) all.push(new Uint8Array(1e6)) }',

@@ -51,7 +51,7 @@ export const Var = {
 export const Http = {
   request: ({ url, method = 'GET', headers = {} }, body) => {
     const { status, headers: text, body: bytes } = send(url, method, headers, body)
-    return { status, body: host.decode(bytes, false), ...(text && { headers: headersOf(text) }) }
+    return { status, body: host.decode(bytes, false), ...(text && { headers: joinedHeaders(text) }) }
   },
 }
 
@@ -63,10 +63,17 @@ export function send(url, method, headers, body) {
     : host.request(about, bytesOf(body, 'a body'))
 }
 
+function joinedHeaders(json) {
+  const joined = {}
+  for (const [name, value] of headersOf(json))
+    joined[name] = name in joined ? `${joined[name]}, ${value}` : value
+  return joined
+}
+
 /** Extism hosts give headers as texts, or lists of them. */
 export function headersOf(json) {
   const headers = json ? JSON.parse(json) : {}
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]))
+  return Object.entries(headers).flatMap(([name, value]) => [value].flat().map((text) => [name, text]))
 }
 
 export class MemoryHandle {

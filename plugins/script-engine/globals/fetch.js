@@ -10,7 +10,7 @@ export class Headers {
   }
   append(name, value) {
     const key = headerName(name)
-    this.#values.set(key, [...(this.#values.get(key) ?? []), String(value).trim()])
+    this.#values.set(key, [...(this.#values.get(key) ?? []), headerValue(value)])
   }
   delete(name) {
     this.#values.delete(headerName(name))
@@ -25,7 +25,7 @@ export class Headers {
     return this.#values.has(headerName(name))
   }
   set(name, value) {
-    this.#values.set(headerName(name), [String(value).trim()])
+    this.#values.set(headerName(name), [headerValue(value)])
   }
   forEach(each, self) {
     for (const [name, value] of this) each.call(self, value, name, this)
@@ -42,6 +42,12 @@ export class Headers {
   [Symbol.iterator]() {
     return this.entries()
   }
+}
+
+function headerValue(value) {
+  const text = String(value).trim()
+  if (/[\0\r\n]|[^\0-\xff]/.test(text)) throw new TypeError('the value of a header is not valid')
+  return text
 }
 
 function headerName(name) {
@@ -106,10 +112,14 @@ export class Request extends Body {
   }
 }
 
+const HAVE_NO_BODY = [204, 205, 304]
+
 export class Response extends Body {
   constructor(body, { status = 200, statusText = '', headers = {} } = {}) {
     if (!Number.isInteger(status) || status < 200 || status > 599)
       throw new RangeError(`the status of a response must be from 200 to 599, not ${status}`)
+    if (body !== undefined && body !== null && HAVE_NO_BODY.includes(status))
+      throw new TypeError(`a response with the status ${status} has no body`)
     const own = new Headers(headers)
     super(body, own)
     Object.assign(this, { status, statusText, headers: own, url: '', type: 'default', redirected: false })
@@ -131,6 +141,7 @@ export class Response extends Body {
 }
 
 export async function fetch(input, init) {
+  init?.signal?.throwIfAborted()
   const request = new Request(input, init)
   const { status, headers, body } = send(
     request.url,
@@ -139,7 +150,9 @@ export async function fetch(input, init) {
     keptBody(request),
   )
   if (status === 0) throw new TypeError(`fetch failed: ${host.decode(body, false) || request.url}`)
-  const hasNoBody = status === 204 || status === 205 || status === 304
-  const response = new Response(hasNoBody ? null : body, { status, headers: headersOf(headers) })
+  const response = new Response(HAVE_NO_BODY.includes(status) ? null : body, {
+    status,
+    headers: headersOf(headers),
+  })
   return Object.assign(response, { url: request.url })
 }

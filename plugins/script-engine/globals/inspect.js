@@ -5,9 +5,19 @@ import { framesOf } from './stack.js'
 const MAX_DEPTH = 4
 const MAX_ITEMS = 100
 
+/** A value as text. Objects may have code that fails, or does not want to be seen. */
 export function inspect(value, seen = []) {
+  try {
+    return shown(value, seen)
+  } catch (error) {
+    return `[cannot be shown: ${error instanceof Error ? error.name : 'it threw'}]`
+  }
+}
+
+function shown(value, seen) {
   if (typeof value === 'string') return seen.length === 0 ? value : JSON.stringify(value)
   if (typeof value === 'bigint') return `${value}n`
+  if (value === GETTER) return '[Getter]'
   if (typeof value === 'symbol') return value.toString()
   if (typeof value === 'function')
     return `[${isClass(value) ? 'class' : 'Function'}: ${value.name || '(anonymous)'}]`
@@ -20,32 +30,43 @@ export function inspect(value, seen = []) {
   const name = value.constructor?.name ?? ''
   if (seen.length >= MAX_DEPTH) return `[${name || 'Object'}]`
   const below = [...seen, value]
-  const shown = (item) => inspect(item, below)
+  const show = (item) => inspect(item, below)
   if (value instanceof ArrayBuffer) return `ArrayBuffer { byteLength: ${value.byteLength} }`
   if (Array.isArray(value) || (ArrayBuffer.isView(value) && 'length' in value)) {
     const items = listed(
       Array.from({ length: Math.min(value.length, MAX_ITEMS + 1) }, (_, at) => value[at]),
       value.length,
-      shown,
+      show,
     )
     return `${Array.isArray(value) ? '' : `${name}(${value.length}) `}[${items && ` ${items} `}]`
   }
   if (value instanceof Map) {
-    const items = listed([...value], value.size, ([key, item]) => `${shown(key)} => ${shown(item)}`)
+    const items = listed([...value], value.size, ([key, item]) => `${show(key)} => ${show(item)}`)
     return `Map(${value.size}) {${items && ` ${items} `}}`
   }
   if (value instanceof Set) {
-    const items = listed([...value], value.size, shown)
+    const items = listed([...value], value.size, show)
     return `Set(${value.size}) {${items && ` ${items} `}}`
   }
-  const entries = Object.entries(value)
+  const entries = entriesOf(value)
   const items = listed(
     entries,
     entries.length,
-    ([key, item]) => `${/^[\w$]+$/.test(key) ? key : JSON.stringify(key)}: ${shown(item)}`,
+    ([key, item]) => `${/^[\w$]+$/.test(key) ? key : JSON.stringify(key)}: ${show(item)}`,
   )
   return `${name && name !== 'Object' ? `${name} ` : ''}{${items && ` ${items} `}}`
 }
+
+/** Without running getters. */
+function entriesOf(value) {
+  const all = Object.entries(Object.getOwnPropertyDescriptors(value)).filter(
+    ([, { enumerable }]) => enumerable,
+  )
+  return all.map(([key, { get, value: item }]) => [key, get ? GETTER : item])
+}
+
+/** Stands for what a getter returns. */
+const GETTER = Symbol('getter')
 
 function listed(items, count, shown) {
   const texts = items.slice(0, MAX_ITEMS).map(shown)
@@ -62,6 +83,14 @@ const FORMATS = {
   O: inspect,
 }
 
+function formattedAs(kind, value) {
+  try {
+    return String(FORMATS[kind](value))
+  } catch {
+    return inspect(value)
+  }
+}
+
 export function formatted(values) {
   let rest = values
   let text = ''
@@ -71,7 +100,7 @@ export function formatted(values) {
       if (kind === '%') return '%'
       if (rest.length === 0) return found
       const [value] = rest.splice(0, 1)
-      return kind === 'c' ? '' : String(FORMATS[kind](value))
+      return kind === 'c' ? '' : formattedAs(kind, value)
     })
     return [text, ...rest.map((value) => inspect(value))].join(' ')
   }

@@ -40,6 +40,14 @@ script.provide(modules)
 
 let functions = []
 
+/** Promises that were rejected, with nobody to handle it. */
+const rejections = new Map()
+
+function logRejections() {
+  for (const reason of rejections.values()) console.error('Unhandled rejection:', reason)
+  rejections.clear()
+}
+
 export const engine = {
   call: script.call,
   commonJs: script.commonJs,
@@ -50,11 +58,21 @@ export const engine = {
     functions = about.functions
     return about
   },
-  ended: timers.clearTimers,
+  ended: () => {
+    timers.clearTimers()
+    logRejections()
+  },
   inspect: script.factsOf,
   inspectFailure: script.factsOfFailure,
   mayBeModule: script.mayBeModule,
   modules,
-  started: (exported) => script.start(exported, functions),
+  started: (exported) => {
+    script.start(exported, functions)
+    logRejections()
+  },
+  track: (promise, reason, isHandled) => {
+    if (isHandled) rejections.delete(promise)
+    else rejections.set(promise, reason)
+  },
   turn: timers.turn,
 }

@@ -91,9 +91,12 @@ export function factsOf(exported, missing, used) {
 }
 
 export function factsOfFailure(error, missing) {
-  const isError = error instanceof Error
-  const frame = isError ? framesOf(error).find(({ line }) => line) : undefined
-  const { file, line, column } = frame ?? {}
-  const message = isError ? messageOf(error) : `it threw ${inspect(error)}`
-  return JSON.stringify({ message, file, line, column, missing })
+  try {
+    const isError = error instanceof Error
+    const { file, line, column } = (isError && framesOf(error).find((frame) => frame.line)) || {}
+    const message = isError ? messageOf(error) : `it threw ${inspect(error)}`
+    return JSON.stringify({ message, file, line, column, missing })
+  } catch {
+    return JSON.stringify({ message: 'it threw what cannot be shown', missing })
+  }
 }

@@ -12,7 +12,8 @@ export class URL {
     updates.set(this.#search, () => this.#change('search', String(this.#search)))
   }
   static #parse(url, base) {
-    return base === undefined ? host.parseUrl(String(url)) : host.parseUrl(String(url), String(base))
+    const text = String(url).toWellFormed()
+    return base === undefined ? host.parseUrl(text) : host.parseUrl(text, String(base).toWellFormed())
   }
   static canParse(url, base) {
     return Boolean(URL.#parse(url, base))
@@ -21,7 +22,7 @@ export class URL {
     return URL.canParse(url, base) ? new URL(url, base) : null
   }
   #change(part, value) {
-    const parts = host.changeUrl(this.#parts.href, part, String(value))
+    const parts = host.changeUrl(this.#parts.href, part, String(value).toWellFormed())
     if (!parts) throw new TypeError(`Invalid URL: ${value}`)
     this.#parts = parts
   }

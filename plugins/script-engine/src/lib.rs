@@ -208,9 +208,23 @@ fn engine_of<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     ENGINE.with(|engine| engine.get().expect("the engine was started").functions.clone().restore(ctx))
 }
 
+/// Bytes of the stack in memory. Beyond it a script gets an error that it can catch; the host's own stack, whose frames are larger, has
+/// room for as many calls.
+const MAX_STACK: usize = 327_680;
+
+/// Notes promises that are rejected while nothing handles that, and forgets those that are handled later.
+fn track<'js>(ctx: Ctx<'js>, promise: Value<'js>, reason: Value<'js>, is_handled: bool) {
+    // There is no engine yet while it opens.
+    if let Some(engine) = ENGINE.with(|engine| engine.get().and_then(|engine| engine.functions.clone().restore(&ctx).ok())) {
+        let _ = function(&engine, "track").and_then(|track| track.call::<_, ()>((promise, reason, is_handled)));
+    }
+}
+
 fn open() -> rquickjs::Result<Engine> {
     let runtime = Runtime::new()?;
     runtime.set_loader(Modules, Modules);
+    runtime.set_max_stack_size(MAX_STACK);
+    runtime.set_host_promise_rejection_tracker(Some(Box::new(track)));
     let context = Context::full(&runtime)?;
     let functions = context.with(|ctx| {
         let host = host::functions(&ctx)?;
