@@ -3,6 +3,7 @@ import { errorFields } from '../errors/failure.ts'
 import type { EngineStats } from '../observe/engine-stats.ts'
 import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
+import { isInterrupted } from '../runtime/interrupts.ts'
 import { type Engine, PendingCall, settleWith } from './engine.ts'
 import { Instances, type InstancesOptions, type OwnedInstance } from './instances.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
@@ -167,7 +168,8 @@ class SingleInstanceEngine implements InlineEngine {
   #failed(owned: OwnedInstance, error: unknown, caller: Caller): void {
     const survives = this.#instances.failed(owned, error, caller)
     this.#busy = false
-    if (!survives)
+    // A start would be interrupted like the call: the next call opens the instance.
+    if (!survives && !isInterrupted())
       this.#open().catch((reason) =>
         this.#options.settings.log.error(errorFields(reason), 'an instance was not replaced'),
       )

@@ -335,6 +335,20 @@ test.each([
   await server.logged('plugin.js:7:')
 })
 
+test.each([
+  '--workers=1',
+  '--engine=subprocess',
+])('a deadline is the only thing that is logged: %s', async (flag) => {
+  const text = "export const f = () => { while (true) {} }\nexport const ok = () => 'ok'"
+  const server = start([file('plugin.js', text), '0', '--timeout', '200ms', flag])
+  const url = await server.listening()
+  for (let round = 0; round < 3; round++) {
+    expect(await post(`${url}/f`)).toBe('504')
+    expect(await post(`${url}/ok`)).toBe('ok')
+  }
+  expect(server.stderr()).not.toContain('WASM_SERVE_INSTANCE_START_FAILED')
+})
+
 test('a lazy script that has changed is not run in another version than was checked', async () => {
   const at = folder({ 'a.js': 'export const f = () => 1', 'b.js': 'export const f = () => 2' })
   const url = await start([at, '0', '--load', 'lazy']).listening()
