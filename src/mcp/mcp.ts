@@ -63,6 +63,17 @@ interface McpHost {
   readonly notes?: ToolNotes
 }
 
+/** The function that is named like its plug-in is served at the URL of the plug-in, and below it: it is one tool. */
+function withoutTwins(routes: readonly CallableRoute[]): readonly CallableRoute[] {
+  const keyOf = ({ served }: CallableRoute, url: string) =>
+    JSON.stringify([served.plugin, served.function, url])
+  const keys = new Set(routes.map((route) => keyOf(route, route.served.url)))
+  return routes.filter((route) => {
+    const { url, function: name } = route.served
+    return !url.endsWith(`/${name}`) || !keys.has(keyOf(route, url.slice(0, -name.length - 1) || '/'))
+  })
+}
+
 /**
  * Serves routes as tools at one URL of an app. Call it after the routes were added.
  *
@@ -86,7 +97,7 @@ export async function addMcp(
   }: McpHost,
 ): Promise<McpEndpoint> {
   const isGuestServer = ({ options: { contract } }: CallableRoute) => contract === 'hyper-mcp'
-  const described = routes.filter((route) => !isGuestServer(route) && !isDescription(route))
+  const described = withoutTwins(routes.filter((route) => !isGuestServer(route) && !isDescription(route)))
   const conflicts = toolConflicts(
     described.map(({ options: { tool, url }, served }) => ({ tool, url, functionName: served.function })),
   )

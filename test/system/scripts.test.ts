@@ -357,6 +357,16 @@ test('a lazy script that has changed is not run in another version than was chec
   expect(await post(`${url}/b`)).toBe('503')
 })
 
+test('a function that is named like its file is one tool', async () => {
+  const text = 'export const hi = () => 1\nexport const other = () => 2'
+  const url = await start([file('hi.js', text), '0', '--mcp']).listening()
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+  const answer = await (await fetch(`${url}/mcp`, { method: 'POST', headers, body })).text()
+  expect([...answer.matchAll(/"name":"(\w+)"/g)].map(([, name]) => name).sort()).toEqual(['hi', 'other'])
+  expect([await post(url), await post(`${url}/hi`)]).toEqual(['1', '1'])
+})
+
 test('build does not replace what is no plug-in', async () => {
   const text = 'export const f = () => 1'
   const at = folder({ 'a.js': text })
