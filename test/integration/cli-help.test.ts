@@ -31,6 +31,8 @@ test.each([
 })
 
 test.each([
+  'dev',
+  'build',
   'check',
   'openapi',
   'mcp',

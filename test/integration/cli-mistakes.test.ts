@@ -192,7 +192,7 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['a variable with a wrong name', [echo], { WASM_SERVE_TIMOUT: '500' }, 'did you mean "WASM_SERVE_TIMEOUT"'],
   ['a variable that is none', [echo], { WASM_SERVE_ZZZZZZZZ: '1' }, 'unknown variable WASM_SERVE_ZZZZZZZZ'],
   ['the port of others', [echo, '-p', '80'], {}, 'did you mean "--port"'],
-  ['a command of others', ['dev', echo], {}, '--watch'],
+  ['a command of others', ['watch', echo], {}, 'wasm-serve dev'],
   ['the start of others', ['start'], {}, 'wasm-serve PLUGIN serves it'],
   ['the project of others', ['init'], {}, 'wasm-serve new'],
   ['the version of others', ['version'], {}, '--version'],

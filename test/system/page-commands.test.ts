@@ -33,6 +33,7 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ['', /^npx wasm-serve node_modules\//, '.ci/run serves the package as npm packs it'],
   ['README.md', /^curl .*😄 Bob Morane'$/, '.ci/run asks so'],
   ['docs/guide/getting-started.md', /^curl /, '.ci/run asks so'],
+  ['docs/guide/scripts.md', /^curl /, 'test/system/scripts.test.ts asks so'],
   ['docs/guide/state.md', /^curl /, 'test/system/state-command.test.ts asks so'],
   ['docs/guide/state.md', /^WASM_SERVE_STORE=redis:/, 'test/system/state-redis.test.ts has a server'],
   ['docs/operate/metrics-and-logs.md', /^curl .*\/metrics$/, 'test/unit/deploy-metrics.test.ts asks so'],
@@ -73,6 +74,7 @@ async function folderOf(page: string): Promise<string> {
     'hello-simplism.wasm': extismGuest('(func (export "handle"))'),
     'main.wasm': guestBytes('(module (import "answers" "f" (func)) (func (export "main") (call 0)))'),
     'answers.wasm': guestBytes('(module (func (export "f")))'),
+    'hello.ts': "export const hello = (name) => 'Hello, ' + name",
     'manifest.json': JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }),
     'name.txt': 'Bob',
     'wasm-serve.yaml': markedYaml('docs/guide/config-file.md', 'config-file'),
@@ -110,6 +112,7 @@ const folders = new Map(
 function shortly(line: string): string {
   const command = line.replace(/^npx /, '').replace(/(wasm-serve bench .*)-d \d+/, '$1-d 0.2')
   const [, word = ''] = /^wasm-serve +(\S+)/.exec(command) ?? []
+  if (word === 'dev') return command.replace('wasm-serve dev', 'wasm-serve check')
   const serves = word !== '' && !Object.hasOwn(COMMANDS, word) && !command.includes('--print-config')
   return serves ? command.replace('wasm-serve', 'wasm-serve check') : command
 }
