@@ -85,7 +85,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./bench/bench.ts')).bench,
   },
   new: {
-    summary: 'Create a plug-in project in one of nine languages.',
+    summary: 'Create a plug-in project in one of ten languages.',
     load: async () => (await import('./new/new.ts')).newProject,
   },
   build: {

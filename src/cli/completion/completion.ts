@@ -9,7 +9,7 @@ import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
-import { LANGUAGES, NEW_FLAGS } from '../new/new.ts'
+import { LANGUAGES, NEW_FLAGS, SCRIPT_LANGUAGES } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
@@ -285,7 +285,7 @@ export function completionWords(commands: readonly string[]): Words {
     )
   return {
     commands,
-    languages: Object.keys(LANGUAGES),
+    languages: [...Object.keys(SCRIPT_LANGUAGES), ...Object.keys(LANGUAGES)],
     storeActions: STORE_ACTIONS,
     cacheActions: CACHE_ACTIONS,
     fleetActions: FLEET_ACTIONS,
