@@ -88,6 +88,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Create a plug-in project in one of ten languages.',
     load: async () => (await import('./new/new.ts')).newProject,
   },
+  init: {
+    summary: 'Write wasm-serve.yaml for the plug-ins of a folder.',
+    load: async () => (await import('./new/init.ts')).init,
+  },
   build: {
     summary: 'Make an Extism plug-in of a JavaScript or TypeScript file.',
     load: async () => (await import('./build.ts')).buildCommand,

@@ -321,7 +321,6 @@ const WORDS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
     start: 'wasm-serve PLUGIN serves it',
     run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
     up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
-    init: 'wasm-serve new makes a project',
     create: 'wasm-serve new makes a project',
     version: 'wasm-serve --version prints it',
   }),

@@ -40,6 +40,7 @@ test.each([
   'call',
   'bench',
   'new',
+  'init',
   'push',
   'store',
   'cache',

@@ -194,7 +194,7 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['the port of others', [echo, '-p', '80'], {}, 'did you mean "--port"'],
   ['a command of others', ['watch', echo], {}, 'wasm-serve dev'],
   ['the start of others', ['start'], {}, 'wasm-serve PLUGIN serves it'],
-  ['the project of others', ['init'], {}, 'wasm-serve new'],
+  ['the project of others', ['create'], {}, 'wasm-serve new'],
   ['the version of others', ['version'], {}, '--version'],
   ['a config file among plug-ins', [echo, 'a.yaml'], {}, '-c a.yaml'],
   ['a size of nothing', [echo, '--body-limit', '0'], {}, '--body-limit'],

@@ -9,6 +9,7 @@ import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
 import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
+import { INIT_FLAGS } from '../new/init.ts'
 import { LANGUAGES, NEW_FLAGS, SCRIPT_LANGUAGES } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
@@ -268,6 +269,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(FLEET_FLAGS),
   ...Object.entries(PUSH_FLAGS),
   ...Object.entries(NEW_FLAGS),
+  ...Object.entries(INIT_FLAGS),
   ...Object.entries(BUILD_FLAGS),
 ]
 

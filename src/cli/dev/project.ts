@@ -46,14 +46,19 @@ export function findProject(config: Config): Project {
     served() {
       const file = findConfigFile(place)
       if (file !== undefined) return { ...config, configFile: join(place, file), words: more }
-      const built = build ? builtIn(place) : []
-      return { ...config, words: [...(built.length > 0 ? built : [place]), ...more] }
+      return { ...config, words: [...pluginsOf(place, build), ...more] }
     },
   }
 }
 
+/** What a folder serves without a config file: what was built, else the folder. */
+export function pluginsOf(folder: string, build = buildOf(folder)): readonly string[] {
+  const built = build ? builtIn(folder) : []
+  return built.length > 0 ? built : [folder]
+}
+
 /** How a folder is built: by the first of these files that it has. */
-function buildOf(folder: string): BuildCommand | undefined {
+export function buildOf(folder: string): BuildCommand | undefined {
   const has = (file: string) => existsSync(join(folder, file))
   if (has('build.sh')) return { words: ['bash', 'build.sh'], environment: {} }
   if (has('Cargo.toml')) {

@@ -414,12 +414,15 @@ function withOutput(script: string, name: string): string {
     .replaceAll('hello.wasm', `${name}.wasm`)
 }
 
-/** @param route - Options of the route, which begin with its URL. */
-function configFile(plugin: string, route = '    url: /\n'): string {
-  return `# yaml-language-server: $schema=./node_modules/wasm-serve/dist/schema.json
+/** The first lines of a config file. */
+export const CONFIG_HEAD = `# yaml-language-server: $schema=./node_modules/wasm-serve/dist/schema.json
 # Editors complete this file after npm install wasm-serve.
 port: \${PORT:-8080}
+`
 
+/** @param route - Options of the route, which begin with its URL. */
+function configFile(plugin: string, route = '    url: /\n'): string {
+  return `${CONFIG_HEAD}
 routes:
   - ${route.trimStart()}    plugin: ${plugin}
 `
