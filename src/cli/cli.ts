@@ -120,6 +120,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'List, verify or prune the cache of downloads.',
     load: async () => (await import('./cache.ts')).cacheCommand,
   },
+  doctor: {
+    summary: 'Show which tools, packages and limits this machine has.',
+    load: async () => (await import('./doctor/doctor.ts')).doctor,
+  },
   completion: {
     summary: 'Print a completion script for bash, zsh or fish.',
     load: async () => (await import('./completion/completion.ts')).completion,

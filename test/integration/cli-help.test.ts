@@ -41,6 +41,7 @@ test.each([
   'bench',
   'new',
   'init',
+  'doctor',
   'push',
   'store',
   'cache',

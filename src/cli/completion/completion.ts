@@ -7,6 +7,7 @@ import { BUILD_FLAGS } from '../build.ts'
 import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
+import { DOCTOR_FLAGS } from '../doctor/doctor.ts'
 import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
 import { INIT_FLAGS } from '../new/init.ts'
@@ -270,6 +271,7 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(PUSH_FLAGS),
   ...Object.entries(NEW_FLAGS),
   ...Object.entries(INIT_FLAGS),
+  ...Object.entries(DOCTOR_FLAGS),
   ...Object.entries(BUILD_FLAGS),
 ]
 

@@ -14,10 +14,18 @@ export interface ToolchainSource {
 /** Time for one program to say its version. */
 const PROBE_MS = 20_000
 
-/** The programs that are missing, or lack what the build needs. A variable such as `ZIG` names another program, as for `build.sh`. */
+/** Variables that name another program, as in `build.sh`. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  tinygo: 'TINYGO',
+  clang: 'CC',
+  zig: 'ZIG',
+}
+
+/** The programs that are missing, or lack what the build needs. */
 export function missingPrograms({ programs }: ToolchainSource, environment: Environment): string[] {
   return programs.flatMap(([name, ...words]) => {
-    const [program = name, ...more] = environment[name.toUpperCase()]?.split(' ') ?? [name]
+    const named = environment[VARIABLES[name] ?? ''] || name
+    const [program = name, ...more] = named.split(' ')
     const { status } = spawnSync(program, [...more, ...words], {
       env: { ...environment },
       stdio: 'ignore',
