@@ -108,7 +108,9 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
 }
 
 const isTest = ({ code }: { code: string }) => code.includes(`from 'vitest'`)
-const programs = snippets.filter((snippet) => !isTest(snippet))
+/** Others are plug-ins. */
+const isProgram = ({ code }: { code: string }) => code.includes(`from 'wasm-serve'`)
+const programs = snippets.filter((snippet) => !isTest(snippet) && isProgram(snippet))
 
 test('a test runs each snippet of the pages', () => {
   const known = Object.entries(apps).flatMap(([page, asked]) => asked.map(() => page))
