@@ -21,12 +21,14 @@ function folder(files: Readonly<Record<string, string>>): string {
   return at
 }
 
+const SOON = { timeout: 15_000, interval: 50 }
+
 const answers = (word: string) => `export const f = () => { console.log('guest'); return '${word}' }`
 
 const post = async (url: string) => (await fetch(url, { method: 'POST' })).text()
 
 const answering = (url: string, text: string) =>
-  vi.waitFor(async () => expect(await post(url)).toBe(text), { timeout: 15_000, interval: 50 })
+  vi.waitFor(async () => expect(await post(url)).toBe(text), SOON)
 
 const CONFIG = 'routes: [{ url: /, plugin: plugin.js }]\n'
 
@@ -114,7 +116,7 @@ test('a change during a build builds again, one build at a time', async () => {
   const url = await server.listening()
   rmSync(join(outside, 'go'))
   writeFileSync(join(at, 'word.txt'), 'two')
-  await vi.waitFor(() => expect(readFileSync(join(outside, 'begun'), 'utf8')).toBe('two'), { timeout: 5_000 })
+  await vi.waitFor(() => expect(readFileSync(join(outside, 'begun'), 'utf8')).toBe('two'), SOON)
   await new Promise((resolve) => setTimeout(resolve, 50)) // a later time of the file
   writeFileSync(join(at, 'word.txt'), 'three')
   writeFileSync(join(outside, 'go'), '')
@@ -197,10 +199,10 @@ test('a signal ends the build, too', async () => {
     const text = readFileSync(join(at, 'pid'), 'utf8')
     expect(text).toMatch(/\n/)
     return Number(text)
-  })
+  }, SOON)
   server.kill('SIGTERM')
   expect((await server.ended).signal).toBe('SIGTERM')
-  await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow())
+  await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow(), SOON)
 })
 
 test('a signal drains several processes, which it started after a build', async () => {
@@ -264,7 +266,7 @@ describeWith(['script'], () => {
     const text = await shown.shows('Keys: r reload, o open in a browser, c clear, q quit')
     const url = /listens on (http:[\w.:/]+)/.exec(text)?.[1] ?? ''
     shown.press('o')
-    await vi.waitFor(() => expect(readFileSync(join(bin, 'opened'), 'utf8')).toBe(`${url}\n`))
+    await vi.waitFor(() => expect(readFileSync(join(bin, 'opened'), 'utf8')).toBe(`${url}\n`), SOON)
     shown.press('c')
     await shown.shows('\x1b[2J')
     shown.press('xr')

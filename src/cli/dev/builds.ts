@@ -22,7 +22,8 @@ export class Builds {
   readonly #command: BuildCommand | undefined
   readonly #environment: Environment
   readonly #say: (text: string) => void
-  #sources: Sources
+  /** Those that were built, or are served as they are. */
+  #sources: Sources = new Map()
   /** In how many builds in a row a file has changed. */
   #during: ReadonlyMap<string, number> = new Map()
   #isAsked = false
@@ -42,7 +43,6 @@ export class Builds {
     this.#command = command
     this.#environment = environment
     this.#say = say
-    this.#sources = sourcesIn(folder)
   }
 
   /** Builds what the sources are now; again if they change meanwhile. @returns whether the last build has succeeded. */
@@ -50,10 +50,10 @@ export class Builds {
     const command = this.#command
     for (;;) {
       this.#isAsked = false
-      this.#sources = sourcesIn(this.#folder)
+      const before = sourcesIn(this.#folder)
+      this.#sources = before
       if (!command) return true
       const isBuilt = await this.#run(command)
-      const before = this.#sources
       this.#sources = sourcesIn(this.#folder)
       const changed = changesOf(before, this.#sources)
       const countOf = (path: string) => (before.has(path) ? (this.#during.get(path) ?? 0) + 1 : OWN_BUILDS) // what was not there is made by the build
@@ -71,7 +71,7 @@ export class Builds {
   }
 
   /**
-   * Waits until a source has changed since the last build, or a build was requested.
+   * Waits until a source has changed since {@link Builds.build}, or a build was requested.
    *
    * @param looks - Whether sources are looked at.
    * @returns whether it was requested.
