@@ -1,10 +1,14 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { LANGUAGES, type ToolchainSource } from '../src/cli/new/new.ts'
+import { LANGUAGES } from '../src/cli/new/new.ts'
 
 /** What turns sources of one language into plug-ins. */
-export interface Toolchain extends ToolchainSource {
+export interface Toolchain {
+  /** Display name. */
+  readonly name: string
+  /** One-line installation instructions. */
+  readonly get: string
   /** Shell commands, run in `plugins`: they fail where something is missing, and print what the bytes depend on. */
   readonly probe: string
   /** What the probe printed where the committed plug-ins were built. Anything else may build other bytes. */
@@ -106,7 +110,8 @@ export const zig: Toolchain = {
 
 /** QuickJS is C, and clang compiles it. */
 export const quickjs: Toolchain = {
-  ...LANGUAGES.js.toolchain,
+  name: 'Rust with clang for WASI',
+  get: 'https://rustup.rs, rustup target add wasm32-wasip1 and, on Debian 12, apt install clang-19 llvm-19 wasi-libc libclang-rt-19-dev-wasm32',
   probe: `cargo --version > /dev/null
     ${hasTarget('wasm32-wasip1')}
     command -v llvm-ar-19 > /dev/null

@@ -1,5 +1,6 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { build, type OutputOptions, type Plugin } from 'rolldown'
 import { esmExternalRequirePlugin } from 'rolldown/plugins'
 
@@ -20,6 +21,11 @@ export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
   copyFileSync(file('src/module/kernel.wasm'), file('dist/kernel.wasm'))
   copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
+  // The package would be larger by half otherwise.
+  writeFileSync(
+    file('dist/script-engine.wasm.gz'),
+    gzipSync(readFileSync(file('plugins/script-engine/engine.wasm'))),
+  )
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
   const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true } }
   await Promise.all([

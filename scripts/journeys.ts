@@ -117,6 +117,7 @@ async function openPutWithProcesses(): Promise<Journey> {
       readInput: async () => new Uint8Array(),
       readChunks: () => Readable.from([]),
       readLines: () => Readable.from([]),
+      keyboard: undefined,
       signals: { holdReload: () => () => false, atExit: () => undefined, endWith: resolve },
     }
     const words = `${hello} 0 --processes 2 --admin 127.0.0.1:0 --upload-limit 67108864 --drain-ms 0`

@@ -315,6 +315,7 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
     logLines: undefined,
     secrets: new Secrets(),
     commands: COMMANDS,
+    keyboard: undefined,
     signals: { holdReload: () => () => false, atExit: () => undefined, endWith: () => undefined },
   })
   return text

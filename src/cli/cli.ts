@@ -10,10 +10,9 @@ import {
   TrustInvalidError,
   UsageError,
 } from '../errors/errors.ts'
-import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { explainLimit } from '../platform/system-errors.ts'
-import { printable } from '../platform/text.ts'
 import type { Command, ExitCode, Host } from './command.ts'
+import { explain } from './explain.ts'
 
 /** Errors of the command line or the configuration. */
 const MISTAKES = [
@@ -29,12 +28,6 @@ const MISTAKES = [
   UsageError,
 ]
 
-/** Node.js error codes for a permission that `--permission` does not grant. */
-const DENIED = ['ERR_ACCESS_DENIED', 'ERR_DLOPEN_DISABLED']
-
-/** System error codes for a permission that the user or the container lacks. */
-const REFUSED = ['EACCES', 'EPERM', 'EROFS']
-
 /**
  * Runs the command line.
  *
@@ -48,7 +41,7 @@ export async function main(argv: readonly string[], host: Host): Promise<ExitCod
     const code: unknown = await chosen.command.run(chosen.argv, host)
     return isExitCode(code) ? code : 0 // `void` can be any value, such as that of a stream's write
   } catch (error) {
-    host.writeError(`${host.secrets.hide(explain(error)).split('\n').map(printable).join('\n')}\n`)
+    host.writeError(explain(error, host.secrets))
     const isMistake = MISTAKES.some((mistake) => error instanceof mistake)
     return isMistake && explainLimit(error) === undefined ? 2 : 1
   }
@@ -56,24 +49,6 @@ export async function main(argv: readonly string[], host: Host): Promise<ExitCod
 
 function isExitCode(value: unknown): value is ExitCode {
   return value === 0 || value === 1 || value === 2 || value === 3
-}
-
-/** Explains mistakes of users and limits of the system in words. Only a bug shows a stack trace. */
-function explain(error: unknown): string {
-  const limit = explainLimit(error)
-  if (hasOwnCode(error)) {
-    const more = limit === undefined || error.message.includes(limit) ? '' : `\n${limit}`
-    return `wasm-serve: ${messageWithCode(error)}${more}${error instanceof UsageError ? '\nTry wasm-serve --help' : ''}`
-  }
-  if (limit !== undefined) return `wasm-serve: ${limit}\n${error instanceof Error ? error.message : ''}`
-  if (error instanceof Error && 'code' in error && DENIED.includes(String(error.code))) {
-    const { permission = 'Addons' } = error as { permission?: string }
-    return `wasm-serve: Node.js was started with --permission and without ${permission}: ${error.message} (${error.code})`
-  }
-  if (error instanceof Error && 'code' in error && REFUSED.includes(String(error.code))) {
-    return `wasm-serve: the system denied permission: ${error.message} (${error.code})`
-  }
-  return `wasm-serve: this is a bug, please report it (WASM_SERVE_INTERNAL_ERROR)\n${error instanceof Error ? error.stack : error}`
 }
 
 /** A command whose code is loaded on demand, so that `serve` does not load the others. */
@@ -88,6 +63,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   serve: {
     summary: 'Serve plug-ins over HTTP (the default command).',
     load: async () => (await import('./serve.ts')).serve,
+  },
+  dev: {
+    summary: 'Serve a project while you change it: build, reload, keys.',
+    load: async () => (await import('./dev/dev.ts')).dev,
   },
   check: {
     summary: 'Check a configuration without listening; list all problems.',
@@ -106,8 +85,12 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./bench/bench.ts')).bench,
   },
   new: {
-    summary: 'Create a plug-in project in one of nine languages.',
+    summary: 'Create a plug-in project in one of ten languages.',
     load: async () => (await import('./new/new.ts')).newProject,
+  },
+  init: {
+    summary: 'Write wasm-serve.yaml for the plug-ins of a folder.',
+    load: async () => (await import('./new/init.ts')).init,
   },
   build: {
     summary: 'Make an Extism plug-in of a JavaScript or TypeScript file.',
@@ -136,6 +119,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   cache: {
     summary: 'List, verify or prune the cache of downloads.',
     load: async () => (await import('./cache.ts')).cacheCommand,
+  },
+  doctor: {
+    summary: 'Show which tools, packages and limits this machine has.',
+    load: async () => (await import('./doctor/doctor.ts')).doctor,
   },
   completion: {
     summary: 'Print a completion script for bash, zsh or fish.',

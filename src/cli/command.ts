@@ -49,6 +49,18 @@ export interface Host {
   readonly program: readonly [path: string, ...words: string[]]
   /** Signals to end and to reload a server. */
   readonly signals: ProcessSignals
+  /** The keyboard; undefined if standard input is no terminal. */
+  readonly keyboard: Keyboard | undefined
+}
+
+/** The keys of a terminal, without waiting for Enter. */
+export interface Keyboard {
+  /** Calls back with each key, but for Ctrl-C, which stays a signal. */
+  listen(press: (key: string) => void): void
+  /** Gives the terminal back as it was. */
+  release(): void
+  /** What Ctrl-C does. */
+  interrupt(): void
 }
 
 /** A command's help page. It fits a screen of 80 x 24. */

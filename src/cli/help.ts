@@ -17,24 +17,15 @@ export const help: Command = {
 /** Renders the overview: one screen of 80 x 24. */
 export function renderHelp(commands: Host['commands']): string {
   const others = Object.entries(commands).filter(([name]) => name !== 'serve')
-  return `wasm-serve <plugin.wasm | script> [function] [port] [flags]
-Serves Extism plug-ins over HTTP: POST a body, get the function's output.
+  return `wasm-serve <plugin.wasm | script | folder> [function] [port] [flags]
+Serves Extism plug-ins over HTTP, at --host and --port [127.0.0.1, 8080].
   wasm-serve count.wasm count_vowels 9000  a function by name, on port 9000
-  wasm-serve hello.ts --watch              a script, again after each change
-  wasm-serve plugins/                      each .wasm of the folder, at /<name>
+  wasm-serve                               what wasm-serve.yaml (-c) lists
 
 Commands:
 ${renderRows(others.map(([name, { summary }]) => [name, summary])).join('\n')}
-
-Flags:
-${renderRows(MAIN_FLAGS).join('\n')}
 `
 }
-
-const MAIN_FLAGS = [
-  ['-c, --config-file <path>', 'YAML or JSON. Default: found in the working folder.'],
-  ['--host, --port', 'Where to listen. [127.0.0.1, 8080]'],
-] as const
 
 /** Renders the list of all flags of `serve`. */
 function renderFlags(): string {

@@ -1,7 +1,7 @@
 import '../platform/node-workarounds.ts' // before V8 collects
 
 import { buffer } from 'node:stream/consumers'
-import type { WriteStream } from 'node:tty'
+import type { ReadStream, WriteStream } from 'node:tty'
 import type { Terminal } from '../observe/log/log.ts'
 import { Secrets } from '../observe/log/secrets.ts'
 import { linesOf } from '../platform/lines.ts'
@@ -10,7 +10,7 @@ import { stuckThreads } from '../platform/stuck-threads.ts'
 import { printable } from '../platform/text.ts'
 import { openProcessSignals } from '../server/shutdown.ts'
 import { COMMANDS, main } from './cli.ts'
-import type { Host } from './command.ts'
+import type { Host, Keyboard } from './command.ts'
 
 const host: Host = {
   environment: process.env,
@@ -29,6 +29,7 @@ const host: Host = {
   commands: COMMANDS,
   // npm and npx set it in the environment of their child processes.
   signals: openProcessSignals(process.env.npm_command === undefined ? undefined : () => process.ppid),
+  keyboard: process.stdin.isTTY ? keyboardOf(process.stdin) : undefined,
 }
 
 // A reader that closes the pipe (EPIPE) is not an error. A full disk is.
@@ -51,5 +52,24 @@ function terminal(stream: WriteStream): Terminal {
   return {
     write: (text) => stream.write(text),
     colours: stream.isTTY && stream.hasColors() && !process.env.NO_COLOR,
+  }
+}
+
+function keyboardOf(terminal: ReadStream): Keyboard {
+  const interrupt = () => void process.kill(process.pid, 'SIGINT')
+  return {
+    interrupt,
+    listen(press) {
+      terminal.setRawMode(true)
+      terminal.setEncoding('utf8').on('data', (keys: string) => {
+        for (const key of keys) {
+          if (key === '\x03') interrupt()
+          else press(key)
+        }
+      })
+    },
+    release() {
+      terminal.setRawMode(false)
+    },
   }
 }

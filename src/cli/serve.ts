@@ -39,9 +39,28 @@ export const serve: Command = {
   },
 }
 
-async function startServing(config: Config, host: Host): Promise<void> {
+/** A server that is served by a command. */
+export interface Serving {
+  readonly url: string
+  /** The address of the console, with its token if that was generated; undefined if there is none. */
+  readonly consoleUrl: string | undefined
+  /** Reads the configuration again. Its result is logged. */
+  reload(): Promise<unknown>
+}
+
+/**
+ * Starts a server, which a signal ends, and prints what it serves.
+ *
+ * @throws the reason that it cannot start. It can be tried again.
+ */
+export async function startServing(config: Config, host: Host): Promise<Serving> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log, processes, fleet } = await openServing(config, host)
+  const { deployments, server, log, processes, fleet, consoleUrl } = await openServing(config, host).catch(
+    (error) => {
+      wasReloadAsked()
+      throw error
+    },
+  )
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const reloadBySignal = () => deployments.apply(reload, 'SIGHUP')
@@ -59,6 +78,7 @@ async function startServing(config: Config, host: Host): Promise<void> {
   }).split('\n')
   const shared = processes ? `Served by processes: ${processes.list.length}\n` : ''
   host.out.write(`${listens}\n${shared}${host.secrets.hide(rest.join('\n'))}`)
+  return { url: server.url, consoleUrl, reload: () => reloadBySignal().catch(() => undefined) }
 }
 
 interface OpenedServing {
@@ -67,6 +87,7 @@ interface OpenedServing {
   readonly log: FastifyBaseLogger
   readonly processes: Processes | undefined
   readonly fleet: OpenedFleet | undefined
+  readonly consoleUrl: string | undefined
 }
 
 async function openServing(config: Config, host: Host): Promise<OpenedServing> {
@@ -111,6 +132,7 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
     })
     return {
       ...{ deployments, log, processes, fleet },
+      consoleUrl: admin?.url === undefined ? undefined : consoleAt(admin.url, admin.madeToken),
       server: { ...server, drain: () => endServing(server, admin, sdk) },
     }
   } catch (error) {
@@ -154,8 +176,9 @@ async function startAdminOf(
   const admin = await startAdmin(options, { ...sources, secrets: host.secrets })
   const { url, probesUrl, madeToken } = admin
   const token = madeToken === undefined ? '' : `, token ${madeToken}`
-  if (url !== undefined)
-    host.writeError(`The admin listener is on ${url}${token}\n${renderConsole(url, madeToken)}`)
+  if (url !== undefined) host.writeError(`The admin listener is on ${url}${token}\n`)
+  const page = url === undefined ? undefined : consoleAt(url, madeToken)
+  if (page !== undefined) host.writeError(`The console is on ${page}\n`)
   if (probesUrl !== undefined) host.writeError(`The listener for probes is on ${probesUrl}\n`)
   return admin
 }
@@ -184,10 +207,10 @@ async function keepLines(): Promise<RecentLines> {
   return new RecentLines()
 }
 
-/** The console's address, with the token only if it was generated. Browsers cannot reach a Unix socket. */
-function renderConsole(url: string, madeToken: string | undefined): string {
-  if (url.startsWith('unix:')) return ''
-  return `The console is on ${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}\n`
+/** The token is in the address only if it was generated. Browsers cannot reach a Unix socket. */
+function consoleAt(url: string, madeToken: string | undefined): string | undefined {
+  if (url.startsWith('unix:')) return undefined
+  return `${reachable(url)}/${madeToken === undefined ? '' : `#token=${madeToken}`}`
 }
 
 /** Loaded on demand. */

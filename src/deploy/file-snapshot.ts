@@ -68,10 +68,10 @@ export async function readSettled<Result>(
 }
 
 /**
- * Includes the inode: a file renamed into place may have the size and time of the old one. Includes the time at which the
+ * The state of a file or folder, to detect a change. Includes the inode: a file renamed into place may have the size and time of the old one. Includes the time at which the
  * permissions changed: a file may become readable.
  */
-function printOf(path: string): string {
+export function printOf(path: string): string {
   const found = statOf(path)
   if (typeof found === 'string') return found
   if (!found.isDirectory()) return `${found.ino} ${found.size} ${found.mtimeMs} ${found.ctimeMs}`

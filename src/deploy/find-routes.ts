@@ -317,12 +317,10 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
 /** Commands that other tools have, and what does the same here. */
 const WORDS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    dev: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
-    watch: 'wasm-serve PLUGIN --watch serves a plug-in again when it has changed',
+    watch: 'wasm-serve dev PLUGIN serves a plug-in again when it has changed',
     start: 'wasm-serve PLUGIN serves it',
     run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
     up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
-    init: 'wasm-serve new makes a project',
     create: 'wasm-serve new makes a project',
     version: 'wasm-serve --version prints it',
   }),

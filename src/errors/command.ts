@@ -66,8 +66,10 @@ export const ProjectNotMadeError = failure({
   code: 'WASM_SERVE_PROJECT_NOT_MADE',
   site: 'command',
   message: 'No project was created in %s: %s',
-  cause: 'The folder for `wasm-serve new` has files, or cannot be written.',
-  remedy: 'Name an empty folder, or one that does not exist, below a folder that you can write.',
+  cause:
+    'The folder for `wasm-serve new` has files, or that for `wasm-serve init` has a config file, or it cannot be written.',
+  remedy:
+    '`new`: name an empty folder, or one that does not exist, below a folder that you can write. `init`: edit the config file.',
 })
 
 export const InputUnreadableError = failure({

@@ -1,6 +1,11 @@
 import * as nodeModule from 'node:module'
 import type { ScriptFacts } from './script.ts'
 
+/** Whether this version of Node.js can. */
+export function canStripTypes(): boolean {
+  return typeof Reflect.get(nodeModule, 'stripTypeScriptTypes') === 'function'
+}
+
 /**
  * Removes types from TypeScript, so that lines and columns stay.
  *

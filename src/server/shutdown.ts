@@ -79,7 +79,9 @@ export function openProcessSignals(parentId?: () => number): ProcessSignals {
     holdReload,
     atExit(kill) {
       process.on('exit', kill)
-      hasStarted = watchStart(kill)
+      const others = hasStarted
+      const ended = watchStart(kill)
+      hasStarted = () => [others(), ended()].includes(true)
     },
     endWith(server, options, log, reload, restart) {
       const isRestartAsked = hasStarted()

@@ -31,6 +31,8 @@ test.each([
 })
 
 test.each([
+  'dev',
+  'build',
   'check',
   'openapi',
   'mcp',
@@ -38,6 +40,8 @@ test.each([
   'call',
   'bench',
   'new',
+  'init',
+  'doctor',
   'push',
   'store',
   'cache',

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { LANGUAGES } from '../../src/cli/new/new.ts'
+import { LANGUAGES, SCRIPT_LANGUAGES, TEMPLATES } from '../../src/cli/new/new.ts'
 import { run } from '../support/cli.ts'
 
 const NAMES = Object.keys(LANGUAGES)
@@ -40,6 +40,7 @@ test('without words new lists the languages, what builds each, and where to get 
     expect(stdout).toMatch(new RegExp(`^ {2}${name} +${toolchain.name.replaceAll('+', '\\+')} `, 'm'))
     expect(stdout).toContain(toolchain.get)
   }
+  for (const name of Object.keys(SCRIPT_LANGUAGES)) expect(stdout).toContain(`  ${name} `)
 })
 
 test.each(
@@ -83,7 +84,45 @@ test('a language can be named by its title', async () => {
   const cwd = emptyFolder()
   expect((await run(['new', 'C++', 'a'], {}, { cwd })).code).toBe(0)
   expect((await run(['new', 'JavaScript', 'b'], {}, { cwd })).code).toBe(0)
-  expect([existsSync(join(cwd, 'a/hello.cc')), existsSync(join(cwd, 'b/hello.js'))]).toEqual([true, true])
+  expect((await run(['new', 'ts', 'c'], {}, { cwd })).code).toBe(0)
+  const made = ['a/hello.cc', 'b/b.js', 'c/c.ts'].map((file) => existsSync(join(cwd, file)))
+  expect(made).toEqual([true, true, true])
+})
+
+const scripts = Object.entries(SCRIPT_LANGUAGES).flatMap(([name, { extension }]) =>
+  TEMPLATES.map((template) => [name, template, extension] as const),
+)
+
+test.each(scripts)('a script in %s for %s needs no build, and can be served', async (name, template, end) => {
+  const cwd = emptyFolder()
+  const { code, stdout, stderr } = await run(['new', name, 'greeter', '--template', template], {}, { cwd })
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toContain('npx wasm-serve dev')
+  const folder = join(cwd, 'greeter')
+  const schema = template === 'tool' ? ['greeter.schema.yaml'] : []
+  const expected = ['.gitignore', 'README.md', `greeter.${end}`, 'greeter.test.js', 'package.json']
+  expect(filesIn(folder)).toEqual([...expected, ...schema, 'wasm-serve.yaml'].sort())
+  expect(readFileSync(join(folder, 'README.md'), 'utf8')).toContain('npx wasm-serve dev')
+  const { name: packageName, scripts } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  expect([packageName, Object.keys(scripts)]).toEqual(['greeter', ['dev', 'build', 'test']])
+  const checked = await run(['check'], {}, { cwd: folder })
+  expect([checked.code, checked.stderr]).toEqual([0, ''])
+  expect(checked.stdout).toMatch(
+    template === 'http' ? /\* +\/\* +greeter +handle/ : /POST +\/ +greeter +hello/,
+  )
+  if (template === 'tool') {
+    const inspected = await run(['inspect', `greeter.${end}`, '--json'], {}, { cwd: folder })
+    expect(JSON.parse(inspected.stdout).tools).toMatchObject([{ description: 'Greets a person by name.' }])
+  }
+})
+
+test('a project says which tool is missing, and how to get it', async () => {
+  const cwd = emptyFolder()
+  const { code, stdout } = await run(['new', 'tinygo', 'greeter'], { PATH: '/nowhere' }, { cwd })
+  expect([code, stdout]).toEqual([0, expect.stringContaining('Missing here: tinygo, go\n')])
+  expect(stdout).toContain(LANGUAGES.tinygo.toolchain.get)
+  const zig = await run(['new', 'zig', 'other'], { ZIG: `${process.execPath} -e 0` }, { cwd })
+  expect(zig.stdout).not.toContain('Missing')
 })
 
 test('an empty folder that is there will do', async () => {
@@ -144,12 +183,19 @@ test.each([
 
 test.each([
   [['rst', 'a'], /no language "rst"; did you mean "rust"\?/],
-  [['cobol', 'a'], /There are: rust, go, /],
+  [['cobol', 'a'], /There are: typescript, javascript, rust, go, /],
   [['__proto__', 'a'], /no language/],
   [['rust', 'serde'], /already named serde/],
+  [['js', 'wasm-serve'], /already named wasm-serve/],
   [['rust'], /name the project/],
   [['rust', 'a', 'b'], /not also b/],
-  [['rust', 'a', '--force'], /no flag --force/],
+  [['rust', 'a', '--force'], /unknown flag --force/],
+  [['rust', 'a', '--port', '80'], /new has no flag --port/],
+  [['js', 'a', '--template', 'kv'], /no template kv: scripts cannot use the store or streams yet/],
+  [['ts', 'a', '--template', 'stream'], /no template stream/],
+  [['ts', 'a', '--template', 'htp'], /did you mean "http"/],
+  [['rust', 'a', '--template', 'http'], /templates of this language are hello, tool/],
+  [['js', 'a', '--template', 'http', '--tool'], /--tool is --template tool, not http/],
 ])('new %j is refused with exit 2, and makes nothing', async (words, said) => {
   const cwd = emptyFolder()
   const { code, stdout, stderr } = await run(['new', ...words], {}, { cwd })

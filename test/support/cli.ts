@@ -112,6 +112,7 @@ function launch(
         server.emit('begun', running)
       },
     },
+    keyboard: undefined,
   }
   const before = process.cwd()
   if (cwd !== undefined) process.chdir(cwd)

@@ -32,6 +32,7 @@ const TOOLS = {
     get: 'apt-get install python3-venv',
   },
   'redis-server': { isHere: () => isInstalled('redis-server'), get: 'apt-get install redis-server' },
+  script: { isHere: () => isInstalled('script'), get: 'apt-get install bsdutils' },
   skopeo: { isHere: () => isInstalled('skopeo'), get: 'apt-get install skopeo' },
   strace: { isHere: () => isInstalled('strace'), get: 'apt-get install strace' },
   'systemd-analyze': { isHere: () => isInstalled('systemd-analyze'), get: 'apt-get install systemd' },

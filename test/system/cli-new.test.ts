@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
@@ -13,10 +14,21 @@ test('the package has all that projects are made of', async () => {
   const templates = Object.values(LANGUAGES).flatMap(({ folder, files }) =>
     files.map((file) => `plugins/${folder}/${file}`),
   )
+  const scripts = ['hello', 'http'].flatMap((name) =>
+    readdirSync(new URL(`../../plugins/templates/${name}`, import.meta.url)).map(
+      (file) => `plugins/templates/${name}/${file}`,
+    ),
+  )
   const others = packedPaths.filter((path) => !/^(plugins|dist)\//.test(path))
   expect(others.sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'])
-  // And the plug-in that the README serves: nothing that was built besides.
+  // And the plug-in that the README serves: only what runs scripts besides.
   expect(packedPaths.filter((path) => path.startsWith('plugins/')).sort()).toEqual(
-    [...templates, 'plugins/hello/hello.wasm'].sort(),
+    [
+      ...templates,
+      ...scripts,
+      'plugins/hello/hello.wasm',
+      'plugins/script-engine/engine.wasm',
+      'plugins/script-engine/plugin.d.ts',
+    ].sort(),
   )
 })

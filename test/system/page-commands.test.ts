@@ -70,12 +70,12 @@ async function folderOf(page: string): Promise<string> {
   const hello = readFileSync(pluginFile('hello', 'hello.wasm'))
   const files: Readonly<Record<string, string | Uint8Array>> = {
     'hello.wasm': hello,
-    'hello.ts': pageScripts('docs/guide/scripts.md')[0] ?? '',
     'count.wasm': readFileSync(pluginFile('count-vowels-rust', 'count-vowels.wasm')),
     'shop.wasm': readFileSync(pluginFile('http-assemblyscript', 'http.wasm')),
     'hello-simplism.wasm': extismGuest('(func (export "handle"))'),
     'main.wasm': guestBytes('(module (import "answers" "f" (func)) (func (export "main") (call 0)))'),
     'answers.wasm': guestBytes('(module (func (export "f")))'),
+    'hello.ts': pageScripts('docs/guide/scripts.md')[0] ?? '',
     'manifest.json': JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }),
     'name.txt': 'Bob',
     'wasm-serve.yaml': markedYaml('docs/guide/config-file.md', 'config-file'),
@@ -113,6 +113,7 @@ const folders = new Map(
 function shortly(line: string): string {
   const command = line.replace(/^npx /, '').replace(/(wasm-serve bench .*)-d \d+/, '$1-d 0.2')
   const [, word = ''] = /^wasm-serve +(\S+)/.exec(command) ?? []
+  if (word === 'dev') return command.replace('wasm-serve dev', 'wasm-serve check')
   const serves = word !== '' && !Object.hasOwn(COMMANDS, word) && !command.includes('--print-config')
   return serves ? command.replace('wasm-serve', 'wasm-serve check') : command
 }

@@ -109,9 +109,9 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
 }
 
 const isTest = ({ code }: { code: string }) => code.includes(`from 'vitest'`)
-/** `scripts.test.ts` runs them. */
-const isScript = ({ code }: { code: string }) => code.startsWith('export ')
-const programs = snippets.filter((snippet) => !isTest(snippet) && !isScript(snippet))
+/** Others are plug-ins: `scripts.test.ts` runs them. */
+const isProgram = ({ code }: { code: string }) => code.includes(`from 'wasm-serve'`)
+const programs = snippets.filter((snippet) => !isTest(snippet) && isProgram(snippet))
 
 test('a test runs each snippet of the pages', () => {
   const known = Object.entries(apps).flatMap(([page, asked]) => asked.map(() => page))

@@ -15,7 +15,7 @@ import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { findToolchain, quickjs, rust } from '../../plugins/toolchains.ts'
+import { findToolchain, rust } from '../../plugins/toolchains.ts'
 import { ROOT, userPackage } from '../support/user-package.ts'
 
 /*
@@ -26,7 +26,6 @@ import { ROOT, userPackage } from '../support/user-package.ts'
  */
 
 const PAGE = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8')
-const JAVASCRIPT = 'A plug-in in JavaScript'
 const UNIT = 'wasm-serve@.service'
 
 interface Block {
@@ -37,13 +36,9 @@ interface Block {
   readonly above: string
 }
 
-/** The blocks of the page in their order; without those of a section, and without lines that have a word in them. */
-function blocksOf(page: string, without?: { section: string; word: string }): readonly Block[] {
-  const text = page
-    .split('\n')
-    .filter((line) => without === undefined || !line.includes(without.word))
-    .join('\n')
-  return text
+/** The blocks of the page in their order. */
+function blocksOf(page: string): readonly Block[] {
+  return page
     .split(/^## /m)
     .slice(1)
     .flatMap((part) => {
@@ -52,7 +47,7 @@ function blocksOf(page: string, without?: { section: string; word: string }): re
         ([, above = '', language = '', code = '']) => ({ section, language, code, above }),
       )
     })
-    .filter(({ section, code }) => section !== without?.section && code.trim() !== '')
+    .filter(({ code }) => code.trim() !== '')
 }
 
 const TOOLS = {
@@ -182,16 +177,8 @@ function endProcess(pidFile: string): void {
   if (existsSync(pidFile)) process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGKILL')
 }
 
-const [hasRust, hasJs] = await Promise.all([findToolchain(rust), findToolchain(quickjs)])
-const packed = hasRust === undefined ? '' : userPackage()
+const hasRust = await findToolchain(rust)
 const TITLE = 'the tutorial does what it says'
 
 if (hasRust === undefined) test.skip(`${TITLE}: ${rust.name} is missing: ${rust.get}`)
-else if (hasJs === undefined) {
-  test.skip(`${TITLE}, in JavaScript: ${quickjs.name} is missing: ${quickjs.get}`)
-  test(`${TITLE}, without its part in JavaScript`, async () => {
-    await follow(blocksOf(PAGE, { section: JAVASCRIPT, word: 'shout' }), packed)
-  }, 600_000)
-} else {
-  test(TITLE, () => follow(blocksOf(PAGE), packed), 600_000)
-}
+else test(TITLE, () => follow(blocksOf(PAGE), userPackage()), 600_000)

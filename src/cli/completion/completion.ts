@@ -7,9 +7,11 @@ import { BUILD_FLAGS } from '../build.ts'
 import { CACHE_ACTIONS, CACHE_FLAGS } from '../cache.ts'
 import { CALL_FLAGS } from '../call.ts'
 import { type Command, type OwnFlag, renderPage } from '../command.ts'
+import { DOCTOR_FLAGS } from '../doctor/doctor.ts'
 import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
-import { LANGUAGES, NEW_FLAGS } from '../new/new.ts'
+import { INIT_FLAGS } from '../new/init.ts'
+import { LANGUAGES, NEW_FLAGS, SCRIPT_LANGUAGES } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
@@ -268,6 +270,8 @@ const OWN_FLAGS: readonly (readonly [name: string, flag: OwnFlag])[] = [
   ...Object.entries(FLEET_FLAGS),
   ...Object.entries(PUSH_FLAGS),
   ...Object.entries(NEW_FLAGS),
+  ...Object.entries(INIT_FLAGS),
+  ...Object.entries(DOCTOR_FLAGS),
   ...Object.entries(BUILD_FLAGS),
 ]
 
@@ -285,7 +289,7 @@ export function completionWords(commands: readonly string[]): Words {
     )
   return {
     commands,
-    languages: Object.keys(LANGUAGES),
+    languages: [...Object.keys(SCRIPT_LANGUAGES), ...Object.keys(LANGUAGES)],
     storeActions: STORE_ACTIONS,
     cacheActions: CACHE_ACTIONS,
     fleetActions: FLEET_ACTIONS,

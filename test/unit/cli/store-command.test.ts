@@ -52,6 +52,7 @@ async function run(
     program: ['node'],
     logLines: undefined,
     signals: { holdReload: () => () => false, atExit: () => undefined, endWith: () => undefined },
+    keyboard: undefined,
   }
   const error: unknown = await storeCommand.run(words, host).then(
     () => undefined,

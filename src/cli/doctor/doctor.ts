@@ -1,0 +1,161 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { openSandbox } from '../../engine/subprocess/sandbox.ts'
+import { UsageError } from '../../errors/errors.ts'
+import type { Environment } from '../../options/config.ts'
+import { isObject } from '../../platform/json-text.ts'
+import { packageFile, packageVersion } from '../../platform/packages.ts'
+import { errorCode, openFiles } from '../../platform/system-errors.ts'
+import { renderTable } from '../../platform/text.ts'
+import { type Command, renderPage, takeOwnFlags } from '../command.ts'
+import { LANGUAGES } from '../new/new.ts'
+import { missingPrograms } from '../new/toolchain.ts'
+
+/** Flags of this command only. */
+export const DOCTOR_FLAGS = {
+  json: { kind: 'switch', description: 'Print the result as JSON.' },
+  help: { kind: 'switch', short: 'h', description: 'Show this page.' },
+} as const
+
+const HELP = renderPage({
+  usage: 'wasm-serve doctor [flags]',
+  about:
+    'Lists what this machine has for wasm-serve, and how to get what is missing:\nNode.js, toolchains of plug-ins, optional packages, limits, subprocesses.',
+  examples: ['wasm-serve doctor --json', 'wasm-serve doctor'],
+  flags: DOCTOR_FLAGS,
+  more: 'It exits with 0, also if something is missing: nothing is needed by all.',
+})
+
+/** Something that this machine has or lacks. */
+interface Finding {
+  readonly kind: 'node' | 'toolchain' | 'package' | 'limit' | 'subprocess'
+  readonly name: string
+  readonly ok: boolean
+  /** What was found; if it is missing, what to do. */
+  readonly detail: string
+}
+
+/** Lists what this machine has. */
+export const doctor: Command = {
+  async run(argv, { out, environment }) {
+    const { values, rest } = takeOwnFlags(argv, DOCTOR_FLAGS)
+    if (values.help) return out.write(HELP)
+    const [odd] = rest
+    if (odd !== undefined) throw new UsageError(`doctor: unexpected "${odd}"`)
+    const findings = await examine(environment)
+    if (values.json) {
+      out.write(`${JSON.stringify({ version: packageVersion(), findings }, null, 2)}\n`)
+      return
+    }
+    const rows = findings.map(({ kind, name, ok, detail }) => [ok ? 'ok' : 'missing', kind, name, detail])
+    out.write(`${renderTable(rows).join('\n')}\n`)
+  },
+}
+
+async function examine(environment: Environment): Promise<Finding[]> {
+  return [
+    nodeVersion(),
+    ...toolchains(environment),
+    ...optionalPackages(),
+    descriptorLimit(),
+    ...(await subprocesses()),
+  ]
+}
+
+/** The first major version that all features have, and that it runs on at all. */
+const FULL_NODE = 24
+const FIRST_NODE = 20
+
+function nodeVersion(): Finding {
+  const { version } = process
+  const major = Number.parseInt(version.slice(1), 10)
+  const more = major >= FULL_NODE ? '' : `; some features need ${FULL_NODE}: https://nodejs.org`
+  return { kind: 'node', name: 'Node.js', ok: major >= FIRST_NODE, detail: `${version}${more}` }
+}
+
+function toolchains(environment: Environment): Finding[] {
+  return Object.entries(LANGUAGES).map(([name, { toolchain }]) => {
+    const missing = missingPrograms(toolchain, environment)
+    const ok = missing.length === 0
+    return {
+      kind: 'toolchain',
+      name,
+      ok,
+      detail: ok ? toolchain.name : `${missing.join(', ')}: ${toolchain.get}`,
+    }
+  })
+}
+
+/** What the optional packages are for. */
+const PURPOSES: Readonly<Record<string, string>> = {
+  '@fastify/compress': 'compress',
+  '@fastify/cors': 'cors',
+  '@fastify/rate-limit': 'rateLimit',
+  '@fastify/send': 'static',
+  '@fastify/websocket': 'contract: websocket',
+  '@opentelemetry/api': 'traces',
+  '@opentelemetry/sdk-node': 'otel',
+  '@redis/client': 'stores and fleets in Redis',
+  '@sigstore/bundle': 'trust',
+  '@sigstore/protobuf-specs': 'trust',
+  '@sigstore/verify': 'trust',
+  autocannon: 'bench',
+  esbuild: 'imports of scripts, and TypeScript with enums or before Node.js 22.13',
+  jose: 'jwt',
+  lmdb: 'stores on disk',
+  'prom-client': 'metrics of the process',
+}
+
+function optionalPackages(): Finding[] {
+  const manifest: unknown = JSON.parse(readFileSync(packageFile('package.json'), 'utf8'))
+  const peers = isObject(manifest) && isObject(manifest.peerDependencies) ? manifest.peerDependencies : {}
+  const { resolve } = createRequire(packageFile('package.json'))
+  return Object.keys(peers).map((name) => {
+    const ok = isThere(() => resolve(name))
+    const purpose = `for ${PURPOSES[name] ?? 'an option'}`
+    return { kind: 'package', name, ok, detail: ok ? purpose : `npm install ${name}, ${purpose}` }
+  })
+}
+
+/** A package that cannot be required, but imported, is there. */
+function isThere(resolve: () => string): boolean {
+  try {
+    resolve()
+    return true
+  } catch (error) {
+    return errorCode(error) !== 'MODULE_NOT_FOUND'
+  }
+}
+
+/** Enough for some thousand connections. */
+const ENOUGH_FILES = 4_096
+
+function descriptorLimit(): Finding {
+  const limit = openFiles()
+  const ok = limit === undefined || limit >= ENOUGH_FILES
+  const remedy = ok ? '' : ': raise it (ulimit -n; LimitNOFILE= of systemd, --ulimit nofile= of Docker)'
+  return { kind: 'limit', name: 'open files', ok, detail: `${limit ?? 'unlimited'}${remedy}` }
+}
+
+/** What surrounds the processes of guests here. */
+async function subprocesses(): Promise<Finding[]> {
+  const { report } = await openSandbox()
+  const layers = [
+    ['permission model', report.permissionModel, 'another version of Node.js'],
+    ['network namespace', report.networkNamespace, 'Linux with unshare (util-linux), allowed by the kernel'],
+    [
+      'another user',
+      report.user !== undefined,
+      'Linux with setpriv (util-linux), and a server started by root',
+    ],
+    ['no capabilities', report.capabilities === 'none', 'Linux with setpriv (util-linux)'],
+    ['no new privileges', report.noNewPrivileges, 'Linux with setpriv (util-linux)'],
+    ['resource limits', report.resourceLimits, 'Linux with prlimit (util-linux)'],
+  ] as const
+  return layers.map(([name, ok, needs]) => ({
+    kind: 'subprocess',
+    name,
+    ok,
+    detail: ok ? 'for engine: subprocess' : `engine: subprocess is safer with it: ${needs}`,
+  }))
+}

@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { LANGUAGES } from '../../src/cli/new/new.ts'
+import { run } from '../support/cli-process.ts'
+
+interface Finding {
+  readonly kind: string
+  readonly name: string
+  readonly ok: boolean
+  readonly detail: string
+}
+
+const examined = async (env: NodeJS.ProcessEnv = {}, program?: readonly [string, ...string[]]) => {
+  const { code, stdout, stderr } = await run(['doctor', '--json'], env, program && { program })
+  expect([code, stderr]).toEqual([0, ''])
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+  return (kind: string) => findings.filter((finding) => finding.kind === kind)
+}
+
+test('doctor has a line for each toolchain, package, limit and layer', async () => {
+  const { code, stdout } = await run(['doctor'])
+  expect(code).toBe(0)
+  const lines = stdout.trimEnd().split('\n')
+  for (const line of lines) expect(line).toMatch(/^ {2}(?:ok|missing) +\w+ +\S/)
+  for (const name of Object.keys(LANGUAGES)) expect(stdout).toMatch(new RegExp(` toolchain +${name} `))
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  const peers = Object.keys(JSON.parse(manifest).peerDependencies)
+  const find = await examined()
+  expect(find('package').map(({ name }) => name)).toEqual(peers)
+  for (const { detail } of find('package')) expect(detail).not.toContain('an option')
+  expect(find('package').every(({ ok }) => ok)).toBe(true)
+  expect(find('node')[0]?.detail).toContain(process.version)
+  expect(find('subprocess').length).toBe(6)
+})
+
+test('a missing toolchain is said, with what to do', async () => {
+  const find = await examined({ PATH: '/nowhere', ZIG: `${process.execPath} -e 0` })
+  const states = find('toolchain').map(({ name, ok }) => [name, ok])
+  expect(states).toEqual(Object.keys(LANGUAGES).map((name) => [name, name === 'zig']))
+  expect(find('toolchain')[0]?.detail).toBe(`cargo: ${LANGUAGES.rust.toolchain.get}`)
+})
+
+test('a low limit of open files is said', async () => {
+  const find = await examined({}, ['bash', '-c', 'ulimit -n 512; exec "$0" "$@"', process.execPath])
+  expect(find('limit')).toEqual([
+    { kind: 'limit', name: 'open files', ok: false, detail: expect.stringMatching(/^512: raise it/) },
+  ])
+})
+
+test('a word too many is a mistake', async () => {
+  expect(await run(['doctor', 'me'])).toMatchObject({ code: 2, stdout: '' })
+})
