@@ -60,7 +60,7 @@ export const plugins: readonly ExamplePlugin[] = [
 /** What runs scripts as plug-ins. It is no plug-in without one. */
 export const scriptEngine: ExamplePlugin = {
   folder: 'script-engine',
-  makes: 'engine.wasm',
+  makes: 'engine.wasm.br',
   ...JAVASCRIPT,
 }
 

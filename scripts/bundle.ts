@@ -1,6 +1,5 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
 import { build, type OutputOptions, type Plugin } from 'rolldown'
 import { esmExternalRequirePlugin } from 'rolldown/plugins'
 
@@ -21,16 +20,16 @@ export async function bundleThreads(): Promise<void> {
   mkdirSync(file('dist'), { recursive: true })
   copyFileSync(file('src/module/kernel.wasm'), file('dist/kernel.wasm'))
   copyFileSync(file('src/contract/json-scan.wasm'), file('dist/json-scan.wasm'))
-  // The package would be larger by half otherwise.
-  writeFileSync(
-    file('dist/script-engine.wasm.gz'),
-    gzipSync(readFileSync(file('plugins/script-engine/engine.wasm'))),
-  )
   const cjs: OutputOptions = { format: 'cjs', entryFileNames: '[name].cjs', codeSplitting: false }
-  const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true } }
   await Promise.all([
     bundle('dist', { 'kernel-thread': 'src/engine/workers/kernel-thread.ts' }, cjs),
-    bundle('lib', { 'extism-thread': 'src/extism/extism-thread.ts' }, { ...cjs, minify }, EMBEDDED, true),
+    bundle(
+      'lib',
+      { 'extism-thread': 'src/extism/extism-thread.ts' },
+      { ...cjs, minify: MINIFY },
+      EMBEDDED,
+      true,
+    ),
     bundle('dist', { 'load-thread': 'src/plugin/load-thread.ts' }, cjs),
     bundle('dist', { 'config-thread': 'src/options/config-thread.ts' }, cjs),
     bundle('dist', { 'kernel-process': 'src/engine/subprocess/kernel-process.ts' }, cjs, EMBEDDED, true),
@@ -38,6 +37,13 @@ export async function bundleThreads(): Promise<void> {
     bundle('dist', { 'sdk-thread': 'src/engine/workers/sdk-thread.ts' }, { codeSplitting: false }),
   ])
 }
+
+/** What is published has no white space, and short names of variables. Names of functions stay as they are, for stacks. */
+const MINIFY = {
+  compress: false,
+  mangle: { toplevel: false, keepNames: true },
+  codegen: { removeWhitespace: true },
+} as const
 
 /** Files as parts of a program: a guest process may read no file, and a program that a user bundles has no others. */
 const EMBEDDED: Replacements = {
@@ -70,6 +76,7 @@ export async function bundleExtism(): Promise<void> {
       entryFileNames: '[name].js',
       codeSplitting: false,
       comments: { jsdoc: false },
+      minify: MINIFY,
       postBanner: notices(['@fastify/error']),
     },
   })
@@ -191,6 +198,7 @@ export async function bundle(
       entryFileNames: '[name].js',
       chunkFileNames: '[name].js',
       comments: { jsdoc: false },
+      minify: folder === 'dist' ? MINIFY : false,
       ...output,
     },
   })

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds engine.wasm from its source. Needs cargo, rustup for the target where it is missing and, as Debian 12 calls them,
+# Builds engine.wasm.br from its source. Needs cargo, rustup for the target where it is missing and, as Debian 12 calls them,
 # clang-19, llvm-19, wasi-libc for QuickJS, which is C.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -12,5 +12,5 @@ npx esbuild ./globals/main.js --bundle --format=cjs --platform=neutral --main-fi
   --minify-syntax --minify-whitespace --log-level=warning --outfile=target/globals.js \
   --banner:js='(host) => { const module = {};' --footer:js='return module.exports.engine }'
 cargo build --release --locked --target "$target"
-npx tsx snapshot.ts "target/$target/release/script_engine.wasm" engine.wasm
-chmod 644 engine.wasm
+npx tsx snapshot.ts "target/$target/release/script_engine.wasm" engine.wasm.br
+chmod 644 engine.wasm.br

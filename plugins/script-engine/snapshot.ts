@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { brotliCompressSync, constants } from 'node:zlib'
 import { concat, leb } from '../../src/module/bytes.ts'
 import { orderImports } from '../../src/module/function-imports.ts'
 import { constant } from '../../src/module/instructions.ts'
@@ -8,7 +9,7 @@ import { renderExport, renderItems, withContents } from '../../src/module/module
 import { rankOfImport } from '../../src/script/engine.ts'
 
 /*
- * tsx snapshot.ts <built> <engine>   starts the engine, and writes a module that has been started: its memory is its data
+ * tsx snapshot.ts <built> <engine>   starts the engine, and writes a module that has been started, compressed: its memory is its data
  *
  * An instance starts in the time that it takes to copy that, in place of the milliseconds in which QuickJS makes its globals.
  */
@@ -40,7 +41,7 @@ const bytes = withContents(
 const ordered = orderImports(readModule(bytes, { limits: 'none' }, source), rankOfImport)
 if (!ordered || !WebAssembly.validate(ordered as Uint8Array<ArrayBuffer>))
   throw new Error('the engine is not valid')
-writeFileSync(target, ordered)
+writeFileSync(target, brotliCompressSync(ordered, { params: { [constants.BROTLI_PARAM_LGWIN]: 24 } }))
 
 /** Equal starts need no host, but for a seed of Rust's hash maps, which have no keys of scripts: it is 0. */
 function importsThatFail(module: WebAssembly.Module): WebAssembly.Imports {

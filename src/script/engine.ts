@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { gunzipSync } from 'node:zlib'
+import { brotliDecompressSync } from 'node:zlib'
 import { ByteReader, concat, leb } from '../module/bytes.ts'
 import { dropLastImports, orderImports } from '../module/function-imports.ts'
 import { CODE, constant } from '../module/instructions.ts'
@@ -72,7 +72,7 @@ const NAME = 'the script engine'
 
 /** @throws Error if the package is incomplete. */
 function readEngine(readsCode: boolean): ModuleView {
-  const bytes = gunzipSync(readFileSync(packageFile('dist/script-engine.wasm.gz')))
+  const bytes = brotliDecompressSync(readFileSync(packageFile('plugins/script-engine/engine.wasm.br')))
   return readModule(bytes, { limits: 'none', readsCode }, NAME)
 }
 
