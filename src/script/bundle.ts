@@ -1,7 +1,8 @@
+import { existsSync, realpathSync } from 'node:fs'
 import { createRequire, isBuiltin } from 'node:module'
-import { basename, dirname, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { BuildFailure, BuildOptions, BuildResult, Message } from 'esbuild'
+import type { BuildFailure, BuildOptions, BuildResult, Message, Plugin } from 'esbuild'
 import { ScriptInvalidError } from '../errors/errors.ts'
 import { loadPackage } from '../platform/packages.ts'
 import type { SourceMap } from './script.ts'
@@ -16,8 +17,8 @@ interface Bundle {
 export const NO_NODE = 'plug-ins have no Node.js API'
 
 /**
- * Compiles a script and bundles what it imports, by esbuild: that of the script's project, else that beside this package. Of packages
- * it takes what they have for browsers, which have no Node.js API either.
+ * Compiles a script and bundles what it imports, by esbuild: that of the working folder, else that beside this package; never that of the
+ * script's own folder, whose code would run here. Of packages it takes what they have for browsers, which have no Node.js API either.
  *
  * @param what - What needs it, for the message.
  * @param onFile - Receives the path of each file, also if one has a mistake.
@@ -28,7 +29,7 @@ export async function bundleScript(
   what: string,
   onFile: (path: string) => void = () => undefined,
 ): Promise<Bundle> {
-  const { build } = await loadPackage(what, 'esbuild', () => importEsbuild(path))
+  const { build } = await loadPackage(what, 'esbuild', importEsbuild)
   const folder = dirname(resolve(path))
   const options: BuildOptions = {
     entryPoints: [resolve(path)],
@@ -48,6 +49,7 @@ export async function bundleScript(
     sourcemap: 'external',
     sourcesContent: false,
     logLevel: 'silent',
+    plugins: [within(projectOf(folder))],
   }
   const result = await build(options).catch((error: unknown) => {
     const errors = isBuildFailure(error) ? error.errors : []
@@ -60,9 +62,33 @@ export async function bundleScript(
   return bundleOf(result)
 }
 
-async function importEsbuild(path: string): Promise<typeof import('esbuild')> {
+/** The folder of the nearest `package.json`, or the given one. */
+function projectOf(folder: string): string {
+  for (let at = folder; ; at = dirname(at)) {
+    if (existsSync(join(at, 'package.json'))) return at
+    if (at === dirname(at)) return folder
+  }
+}
+
+/** Refuses files that are neither in a folder nor in a package: a script could publish what it imports, such as JSON. */
+function within(folder: string): Plugin {
+  const root = realpathSync(folder) + sep
+  return {
+    name: 'within',
+    setup({ onLoad }) {
+      onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
+        if (path.startsWith(root) || path.split(sep).includes('node_modules')) return undefined
+        return {
+          errors: [{ text: `a script cannot import ${path}, which is not in its project, ${folder}` }],
+        }
+      })
+    },
+  }
+}
+
+async function importEsbuild(): Promise<typeof import('esbuild')> {
   try {
-    return await import(pathToFileURL(createRequire(resolve(path)).resolve('esbuild')).href)
+    return await import(pathToFileURL(createRequire(resolve('package.json')).resolve('esbuild')).href)
   } catch {
     return import('esbuild')
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -399,6 +399,26 @@ test('an import that is made when it runs is bundled, too', async () => {
     'b.js': 'export const b = 2',
   })
   expect(await post(await start([join(at, 'a.js'), '0']).listening())).toBe('2')
+})
+
+test('a script imports no file beyond its project, also by a link, and runs no esbuild of its own', async () => {
+  const at = folder({
+    'secret.json': '{"key":"s3cret"}',
+    'project/package.json': '{}',
+    'project/lib/a.js': "export { b } from '../b.js'",
+    'project/b.js': 'export const b = 2',
+    'project/in.js': "import { b } from './lib/a.js'\nexport const f = () => b",
+    'project/out.js': "import secret from '../secret.json'\nexport const f = () => secret",
+    'project/linked.js': "import secret from './link.json'\nexport const f = () => secret",
+    'project/node_modules/esbuild/index.js': 'throw new Error("it ran")',
+    'project/node_modules/esbuild/package.json': '{"main":"index.js"}',
+  })
+  symlinkSync('../secret.json', join(at, 'project/link.json'))
+  expect((await run(['call', join(at, 'project/in.js')])).stdout).toBe('2')
+  for (const name of ['out.js', 'linked.js']) {
+    const { code, stderr } = await run(['check', join(at, 'project', name)])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('which is not in its project')])
+  }
 })
 
 test('packages are those for browsers', async () => {
