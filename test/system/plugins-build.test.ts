@@ -6,13 +6,13 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import loadWabt from 'wabt'
-import { isCommitted, plugins, wasmPath } from '../../plugins/plugins.ts'
+import { isCommitted, plugins, scriptEngine, wasmPath } from '../../plugins/plugins.ts'
 
 const folder = (name = '') => fileURLToPath(new URL(`../../plugins/${name}`, import.meta.url))
 
 test('each folder of plug-ins is on the list, and in the README', () => {
   const folders = readdirSync(folder()).filter((name) => existsSync(folder(`${name}/build.sh`)))
-  expect(plugins.map((plugin) => plugin.folder).sort()).toEqual(folders.sort())
+  expect([...plugins, scriptEngine].map((plugin) => plugin.folder).sort()).toEqual(folders.sort())
   const readme = readFileSync(folder('README.md'), 'utf8')
   expect(folders.filter((name) => !readme.includes(`(${name}/build.sh)`))).toEqual([])
 })

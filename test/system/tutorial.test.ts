@@ -75,6 +75,7 @@ line() {
 mkdir -p "$SYSTEM/run/wasm-serve-blue"
 eval "exec $(line ExecStart)" > "$SYSTEM/log" 2>&1 &
 echo $! > "$SYSTEM/pid"
+export MAINPID=$!
 eval "timeout 60 $(line ExecStartPost)" || { cat "$SYSTEM/log"; exit 1; }
 `,
 }
