@@ -145,7 +145,9 @@ describeWith(['chromium'], () => {
     await result.waitFor()
     await result.click()
     await page.waitForURL(/\.html#|\/#/)
-    expect((await page.locator('.VPDoc').textContent())?.toLowerCase()).toContain('watchdog')
+    await expect
+      .poll(async () => (await page.locator('.VPDoc').textContent())?.toLowerCase())
+      .toContain('watchdog')
     expect(mishaps).toEqual([])
   })
 
