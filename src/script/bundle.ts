@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire, isBuiltin } from 'node:module'
-import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { BuildFailure, BuildOptions, BuildResult, Message, Plugin } from 'esbuild'
 import { ScriptInvalidError } from '../errors/errors.ts'
@@ -70,14 +70,23 @@ function projectOf(folder: string): string {
   }
 }
 
-/** Refuses files that are neither in a folder nor in a package: a script could publish what it imports, such as JSON. */
+/**
+ * Refuses files that are neither in a folder nor in a package that is installed there or above: a script could publish what it imports,
+ * such as JSON.
+ */
 function within(folder: string): Plugin {
-  const root = realpathSync(folder) + sep
+  const root = realpathSync(folder)
+  const isIn = (path: string, place: string) => {
+    const way = relative(place, path)
+    return !way.split(sep).includes('..') && !isAbsolute(way)
+  }
+  const packages = `${sep}node_modules${sep}`
   return {
     name: 'within',
     setup({ onLoad }) {
       onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
-        if (path.startsWith(root) || path.split(sep).includes('node_modules')) return undefined
+        const [above = ''] = path.split(packages, 1)
+        if (isIn(path, root) || (path.includes(packages) && isIn(root, above || sep))) return undefined
         return {
           errors: [{ text: `a script cannot import ${path}, which is not in its project, ${folder}` }],
         }

@@ -159,7 +159,10 @@ export class ScriptBuilder {
 
   /** @param maxPages - Maximum of the memory in which the script is run, in pages of 64 KiB. */
   build(script: Script, maxPages: number): BuiltScript {
-    const facts = this.#tryInspect(script, maxPages)
+    this.#engine ??= new WebAssembly.Module(
+      capMemory(readEngine(false), maxPages).bytes as Uint8Array<ArrayBuffer>,
+    )
+    const facts = inspect(instantiate(this.#engine), dataOf(script, []))
     if (facts.message !== undefined) return { facts }
     const { functions = [], used = [] } = facts
     const message = problemWithFunctions(functions)
@@ -167,27 +170,19 @@ export class ScriptBuilder {
       ? { facts, plugin: pluginOfScript(script, functions, used) }
       : { facts: { missing: [], message } }
   }
+}
 
-  /** A script may overflow the stack, or call what is not there. */
-  #tryInspect(script: Script, maxPages: number): ScriptFacts {
-    try {
-      return this.#inspect(script, maxPages)
-    } catch (error) {
-      return { message: error instanceof Error ? error.message : String(error), missing: [] }
-    }
+function inspect(engine: RunningEngine, data: Uint8Array): ScriptFacts {
+  engine.bytes(engine.run(SPACE, data.length), data.length).set(data)
+  let at: number
+  try {
+    at = engine.run(INSPECT)
+  } catch (error) {
+    // A script may overflow the stack, or call what is not there.
+    return { message: error instanceof Error ? error.message : String(error), missing: [] }
   }
-
-  #inspect(script: Script, maxPages: number): ScriptFacts {
-    this.#engine ??= new WebAssembly.Module(
-      capMemory(readEngine(false), maxPages).bytes as Uint8Array<ArrayBuffer>,
-    )
-    const data = dataOf(script, [])
-    const engine = instantiate(this.#engine)
-    engine.bytes(engine.run(SPACE, data.length), data.length).set(data)
-    const at = engine.run(INSPECT)
-    const length = new DataView(engine.bytes(at, 4).slice().buffer).getUint32(0, true)
-    return JSON.parse(Buffer.from(engine.bytes(at + 4, length)).toString())
-  }
+  const length = new DataView(engine.bytes(at, 4).slice().buffer).getUint32(0, true)
+  return JSON.parse(Buffer.from(engine.bytes(at + 4, length)).toString())
 }
 
 interface RunningEngine {

@@ -409,13 +409,17 @@ test('a script imports no file beyond its project, also by a link, and runs no e
     'project/b.js': 'export const b = 2',
     'project/in.js': "import { b } from './lib/a.js'\nexport const f = () => b",
     'project/out.js': "import secret from '../secret.json'\nexport const f = () => secret",
+    'project/others.js':
+      "import secret from '../other/node_modules/secret.json'\nexport const f = () => secret",
     'project/linked.js': "import secret from './link.json'\nexport const f = () => secret",
     'project/node_modules/esbuild/index.js': 'throw new Error("it ran")',
     'project/node_modules/esbuild/package.json': '{"main":"index.js"}',
   })
   symlinkSync('../secret.json', join(at, 'project/link.json'))
+  mkdirSync(join(at, 'other/node_modules'), { recursive: true })
+  writeFileSync(join(at, 'other/node_modules/secret.json'), '{"key":"s3cret"}')
   expect((await run(['call', join(at, 'project/in.js')])).stdout).toBe('2')
-  for (const name of ['out.js', 'linked.js']) {
+  for (const name of ['out.js', 'linked.js', 'others.js']) {
     const { code, stderr } = await run(['check', join(at, 'project', name)])
     expect([code, stderr]).toEqual([2, expect.stringContaining('which is not in its project')])
   }
