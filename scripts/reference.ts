@@ -21,7 +21,9 @@ import { withTables } from './tables.ts'
 const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
 const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
 const REFERENCE = new URL('../docs/reference/', import.meta.url)
-const LIMITS = new URL('../docs/operate/module-limits.md', import.meta.url)
+const LIMITS = new URL('../docs/protect/module-limits.md', import.meta.url)
+const PROMISES = new URL('../docs/contribute/promises.md', import.meta.url)
+const SECURITY = new URL('../docs/protect/security.md', import.meta.url)
 const OPERATIONS = new URL('../docs/operate/metrics-and-logs.md', import.meta.url)
 
 /** The page for contributors with its table as the folders are. */
@@ -44,6 +46,24 @@ export function renderOperations(page: string): string {
   })
   const metrics = ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n')
   return withTables(page, { metrics: `${metrics}\n` })
+}
+
+/**
+ * The page about security with its lists of claims.
+ *
+ * @param promises - The page with a table per section: claims, and the tests of each.
+ */
+export function renderSecurity(page: string, promises: string): string {
+  const sections = promises.split('\n## ').slice(1)
+  const lists = sections.map((section) => {
+    const [heading = '', ...lines] = section.split('\n')
+    const claims = lines.flatMap((line) => /^\| (.+) \| `test\//.exec(line)?.slice(1) ?? [])
+    return [
+      heading.toLowerCase().replaceAll(' ', '-'),
+      `\n${claims.map((claim) => `- ${claim}\n`).join('')}\n`,
+    ]
+  })
+  return withTables(page, Object.fromEntries(lists))
 }
 
 /** The page of the module limits, with a generated table. */
@@ -129,7 +149,7 @@ function renderOptions(): string {
 ${GENERATED}
 
 Each option, with its flag and its variable of the environment where it has one. Flags win over variables, and these over a
-[config file](../guide/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
+[config file](../start/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
 times are in milliseconds, or have a unit (\`500ms\`, \`5s\`, \`2m\`). Options of the program that embeds wasm-serve have the same names.
 
 A change of an option takes effect by a *reload*, which keeps instances with their memory; by *new instances*, which a reload opens; or by a *restart*:
@@ -231,7 +251,7 @@ async function renderCommands(): Promise<string> {
 
 ${GENERATED}
 
-Each command as its \`--help\` shows it. [Commands](../guide/commands.md) has examples.
+Each command as its \`--help\` shows it. [Commands](../start/commands.md) has examples.
 
 | exit code | meaning |
 | ---: | --- |
@@ -255,12 +275,12 @@ function renderHttp(): string {
     const links = names.map((name) => `[\`${name}\`](errors.md#${name.toLowerCase()})`)
     return `| ${status} | ${links.join(', ')} |`
   })
-  return `# HTTP
+  return `# HTTP statuses and headers
 
 ${GENERATED}
 
-A route answers POST unless its option \`method\` names others. [HTTP in the guide](../guide/http.md) and
-[contracts](../guide/contracts.md) have the details.
+A route answers POST unless its option \`method\` names others. [HTTP in the guide](../serve/http.md) and
+[contracts](../write/contracts.md) have the details.
 
 ## Answers of guests
 
@@ -328,6 +348,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   write(CONTRIBUTING, renderContributing)
   write(LIMITS, renderModuleLimits)
   write(OPERATIONS, renderOperations)
+  write(SECURITY, (page) => renderSecurity(page, readFileSync(PROMISES, 'utf8')))
   for (const [name, text] of Object.entries(await renderReference()))
     writeFileSync(new URL(name, REFERENCE), text)
 }

@@ -2,7 +2,10 @@
 export function withTables(page: string, tables: Readonly<Record<string, string>>): string {
   return Object.entries(tables).reduce(
     (text, [name, lines]) =>
-      text.replace(new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`), `$1${lines}$2`),
+      text.replace(
+        new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`),
+        (_, begin: string, end: string) => begin + lines + end,
+      ),
     page,
   )
 }

@@ -42,7 +42,7 @@ export const CAPABILITIES: Capabilities = {
 
 /**
  * Opens an Extism plug-in without a server. The arguments and the plug-in are those of `createPlugin` of `@extism/extism`
- * 2.0.0-rc13; `docs/guide/extism.md` lists the differences.
+ * 2.0.0-rc13; `docs/serve/extism.md` lists the differences.
  *
  * @throws TypeError if the manifest is invalid, or an option needs `runInWorker`; Error if a digest does not match, or an
  * import cannot be resolved; the error of a guest that fails to start.

@@ -7,24 +7,17 @@ import { findPages, groupPages, type PageGroup, ROOT } from './pages.ts'
 const { name, description, repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const pages = findPages()
 const groups = groupPages(pages)
-const files = new Set(pages.map(({ file }) => file))
 
 /** Folders without pages are excluded: the toolchains below `plugins` have thousands of files. */
 const others = readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {
-  if (!entry.isDirectory()) return files.has(entry.name) ? [] : [entry.name]
-  const depth = Math.max(
-    ...pages.map(({ file }) => (file.startsWith(`${entry.name}/`) ? file.split('/').length : 0)),
-  )
-  if (depth > 2) return []
-  return [depth === 0 ? `${entry.name}/**` : `${entry.name}/*/**`]
+  if (entry.name === 'docs' || entry.name === 'README.md') return []
+  return [entry.isDirectory() ? `${entry.name}/**` : entry.name]
 })
 
 const linkOf = (path: string) => `/${path.replace(/(^|\/)index\.md$/, '$1').replace(/\.md$/, '.html')}`
 
 const navOf = ({ title, folder, pages: [first] }: PageGroup) =>
-  folder === undefined || first === undefined
-    ? []
-    : [{ text: title, link: linkOf(first.path), activeMatch: `^/${folder}/` }]
+  first === undefined ? [] : [{ text: title, link: linkOf(first.path), activeMatch: `^/${folder}/` }]
 
 /** Characters of inline code that fit in a line on a phone. */
 const SHORT = 28
@@ -46,7 +39,7 @@ export default defineConfig({
   lang: 'en',
   head: [['link', { rel: 'icon', href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
   srcDir: '..',
-  srcExclude: others,
+  srcExclude: [...others, 'docs/contribute/**'],
   rewrites: Object.fromEntries(pages.map(({ file, path }) => [file, path])),
   outDir: '.vitepress/dist',
   cacheDir: '.vitepress/cache',
@@ -63,7 +56,14 @@ export default defineConfig({
     },
   },
   themeConfig: {
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: {
+        miniSearch: {
+          searchOptions: { boostDocument: (id: string) => (/^\/(?:reference|explain)\//.test(id) ? 0.3 : 1) },
+        },
+      },
+    },
     outline: [2, 3],
     nav: groups.flatMap(navOf),
     sidebar: groups.map((group) => ({

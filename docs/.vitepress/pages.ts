@@ -5,14 +5,22 @@ import { fileURLToPath } from 'node:url'
 /** The folder of the package, without a slash at its end. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 
-/** The order of the sidebar; other folders follow. */
-const FOLDERS = ['guide', 'operate', 'reference', 'explain']
+/** Groups of the sidebar by folder of `docs`, in order; other folders follow, `contribute` is not on the site. */
+const GROUPS: Readonly<Record<string, string>> = {
+  start: 'Start',
+  write: 'Write plug-ins',
+  serve: 'Serve',
+  protect: 'Protect',
+  operate: 'Operate',
+  reference: 'Reference',
+  explain: 'Explain',
+}
 
 /** One page of the site. */
 export interface Page {
-  /** Path of the Markdown file from the package root: `docs/guide/state.md`. */
+  /** Path of the Markdown file from the package root: `docs/write/state.md`. */
   readonly file: string
-  /** Path on the site: `guide/state.md`. A README becomes the `index.md` of its folder. */
+  /** Path on the site: `write/state.md`. A README becomes the `index.md` of its folder. */
   readonly path: string
   /** Its first heading. */
   readonly title: string
@@ -21,24 +29,20 @@ export interface Page {
 /** One group of the sidebar. */
 export interface PageGroup {
   readonly title: string
-  /** The folder on the site that contains all pages of the group, if there is one. */
-  readonly folder?: string
+  /** The folder of `docs` with its pages. */
+  readonly folder: string
   readonly pages: readonly Page[]
 }
 
 /**
- * Finds the pages of the site: Markdown files in the root, `bench`, `examples` and `plugins`, and in all folders of `docs` and
- * `src`. A new file is a new page.
+ * Finds the pages of the site: the README, and Markdown files in the folders of `docs` except those for contributors. A new file
+ * is a new page.
  *
  * @returns Pages in the order in which the README links to them; the others follow, sorted by name.
  * @throws Error if a file has no heading.
  */
 export function findPages(): readonly Page[] {
-  const files = [
-    ...markdownOf('.'),
-    ...['bench', 'examples', 'plugins'].flatMap(markdownOf),
-    ...['docs', 'src'].flatMap((folder) => [folder, ...foldersOf(folder)]).flatMap(markdownOf),
-  ]
+  const files = ['README.md', ...['docs', ...foldersOf('docs')].flatMap(markdownOf)]
   const readme = read('README.md')
   const place = (file: string) => {
     const at = readme.lastIndexOf(`](${file}`)
@@ -48,40 +52,27 @@ export function findPages(): readonly Page[] {
   return files.map((file) => ({ file, path: pathOf(file), title: titleOf(file) }))
 }
 
-/** Returns the groups of the sidebar: start pages, each folder of `docs`, project files, and READMEs of the sources. */
+/** Returns the groups of the sidebar: the home page with those of `docs/start`, and each other folder of `docs`. */
 export function groupPages(pages: readonly Page[]): readonly PageGroup[] {
-  const within = (folder: string) => pages.filter(({ path }) => path.startsWith(`${folder}/`))
-  const folders = foldersOf('docs').map((folder) => folder.replace(/^docs\//, ''))
-  const rank = (folder: string) => (FOLDERS.includes(folder) ? FOLDERS.indexOf(folder) : FOLDERS.length)
-  const home = pages.filter(({ path }) => path === 'index.md')
-  const groups: PageGroup[] = [
-    { title: 'Start', pages: [...home, ...pages.filter(({ file }) => dirname(file) === 'docs')] },
-    ...folders
-      .filter((folder) => !folder.includes('/'))
-      .sort((a, b) => rank(a) - rank(b))
-      .map((folder) => ({
-        title: folder.charAt(0).toUpperCase() + folder.slice(1),
-        folder,
-        pages: within(folder),
-      })),
-    {
-      title: 'Project',
-      pages: [
-        ...pages.filter((page) => dirname(page.file) === '.' && !home.includes(page)),
-        ...within('bench'),
-      ],
-    },
-    { title: 'Sources', pages: ['plugins', 'examples', 'src'].flatMap(within) },
-  ]
-  return groups.filter((group) => group.pages.length > 0)
+  const folderOf = ({ path }: Page) => (path.includes('/') ? dirname(path) : 'start')
+  const folders = new Set([...Object.keys(GROUPS), ...pages.map(folderOf)])
+  return [...folders]
+    .map((folder) => ({
+      title: GROUPS[folder] ?? folder,
+      folder,
+      pages: pages
+        .filter((page) => folderOf(page) === folder)
+        .sort((a, b) => Number(b.path === 'index.md') - Number(a.path === 'index.md')),
+    }))
+    .filter((group) => group.pages.length > 0)
 }
 
-/** Returns all folders below a folder. */
+/** Returns all folders below a folder whose pages are on the site. */
 function foldersOf(folder: string): string[] {
   return readdirSync(`${ROOT}/${folder}`, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
-    .filter((path) => !path.includes('/.'))
+    .filter((path) => !path.includes('/.') && !path.startsWith('docs/contribute'))
     .sort()
 }
 

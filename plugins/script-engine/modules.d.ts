@@ -1,6 +1,6 @@
 /* What scripts import of wasm-serve. Plug-ins that import it need wasm-serve; others run on every Extism host. */
 
-/** Bodies and responses, piece by piece: docs/guide/streams.md. */
+/** Bodies and responses, piece by piece: docs/write/streams.md. */
 declare module 'wasm-serve:http' {
   type Data = string | ArrayBufferLike | ArrayBufferView
 
@@ -50,7 +50,7 @@ declare module 'wasm-serve:http' {
   }
 }
 
-/** The connection of the call, on a route with the contract `websocket`: docs/guide/websockets.md. */
+/** The connection of the call, on a route with the contract `websocket`: docs/write/websockets.md. */
 declare module 'wasm-serve:websocket' {
   export const socket: {
     /** Waits for the next message: text, or bytes; undefined at the end of the connection. */
@@ -64,7 +64,7 @@ declare module 'wasm-serve:websocket' {
   export { StreamError } from 'wasm-serve:http'
 }
 
-/** The key-value store: docs/guide/state.md. Each function throws a {@link StoreError}. */
+/** The key-value store: docs/write/state.md. Each function throws a {@link StoreError}. */
 declare module 'wasm-serve:kv' {
   type Value = string | ArrayBufferLike | ArrayBufferView
   interface Lifetime {

@@ -1,6 +1,6 @@
 import { Host, Memory } from '@extism/as-pdk'
 
-// wasm-serve's streams: copy this file into your plug-in. `docs/guide/streams.md` lists the codes of failures.
+// wasm-serve's streams: copy this file into your plug-in. `docs/write/streams.md` lists the codes of failures.
 
 @external("wasm-serve:http", "request_read")
 declare function request_read(max: u64): i64

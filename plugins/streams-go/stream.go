@@ -41,7 +41,7 @@ func httpRead(request int64, max uint64) int64
 //go:wasmimport wasm-serve:http http_close
 func httpClose(request int64) int64
 
-// StreamError is a code of docs/guide/streams.md; -1: the client has gone.
+// StreamError is a code of docs/write/streams.md; -1: the client has gone.
 type StreamError int64
 
 func (code StreamError) Error() string { return fmt.Sprintf("the stream failed: %d", int64(code)) }

@@ -1,6 +1,6 @@
 // wasm-serve's streams. src/lib.rs runs this file before yours, and src/host.rs has the functions of `host`.
 
-/** The failure of an operation. `docs/guide/streams.md` lists the codes; -1: the client has gone, so end the call. */
+/** The failure of an operation. `docs/write/streams.md` lists the codes; -1: the client has gone, so end the call. */
 class StreamError extends Error {
   constructor(code) {
     super(`the stream failed: ${code}`)

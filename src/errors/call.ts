@@ -29,7 +29,7 @@ export const GuestTrapError = failure({
   message: 'The guest function "%s" trapped; its instance was replaced',
   cause: 'The guest trapped. Its instance is replaced before the next call.',
   remedy:
-    'Read the log: it has the message and the stack of the trap. `--block-limit` and `--memory-max` are limits that can cause it, and so can a refused or failed [HTTP request](../guide/outbound-http.md#limits-and-failures).',
+    'Read the log: it has the message and the stack of the trap. `--block-limit` and `--memory-max` are limits that can cause it, and so can a refused or failed [HTTP request](../write/outbound-http.md#limits-and-failures).',
 })
 
 /** `cause` has the details. */
@@ -38,7 +38,7 @@ export const HostUnavailableError = failure({
   status: 503,
   message: 'A service that the guest function "%s" needs is unavailable: try again later',
   cause:
-    "The guest's [store](../guide/state.md) is full or cannot be reached, and the function that it called has no error code. Its instance is replaced.",
+    "The guest's [store](../write/state.md) is full or cannot be reached, and the function that it called has no error code. Its instance is replaced.",
   remedy: 'Check the store. A guest that uses `wasm-serve:kv` gets a code instead and can continue.',
 })
 
@@ -48,7 +48,7 @@ export const GuestExitError = failure({
   message: 'The guest function "%s" exited (proc_exit); its instance was replaced',
   cause: 'With `--runtime sdk`: a function of the guest exited (`proc_exit`). Its instance is replaced.',
   remedy:
-    'Use the kernel runtime (the default), for which the exit status is a [return code](../guide/plug-ins.md#exits-and-return-codes).',
+    'Use the kernel runtime (the default), for which the exit status is a [return code](../serve/plug-ins.md#exits-and-return-codes).',
 })
 
 export const VariablesFullError = failure({
@@ -57,7 +57,7 @@ export const VariablesFullError = failure({
   message:
     'The variables of the guest function "%s" would exceed %d bytes (varMax); its instance was replaced',
   cause:
-    'The guest set a variable for which its [variables](../guide/limits.md) have no room. Its instance is replaced.',
+    'The guest set a variable for which its [variables](../serve/limits.md) have no room. Its instance is replaced.',
   remedy: 'Raise `--var-max`, or keep less in variables. With 0 there are none.',
 })
 
@@ -126,7 +126,7 @@ export const InstancesFullError = failure({
   status: 503,
   message: 'All %d instances that may be open (maxInstances) are in use: try again later',
   cause:
-    'The call of a [lazy plug-in](../guide/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and calls ran in all others for `maxWaitMs`.',
+    'The call of a [lazy plug-in](../serve/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and calls ran in all others for `maxWaitMs`.',
   remedy: 'Retry later, or raise `--max-instances`.',
 })
 
@@ -184,7 +184,7 @@ export const ClientGoneError = failure({
   status: 499,
   message: 'The client disconnected before it had its answer',
   cause:
-    'The client left before its call began, so the guest did not run; or during a [stream](../guide/streams.md). Only the log has this code.',
+    'The client left before its call began, so the guest did not run; or during a [stream](../write/streams.md). Only the log has this code.',
   remedy: 'Nothing: the client did not wait.',
 })
 
@@ -193,7 +193,7 @@ export const StreamTimeoutError = failure({
   status: 504,
   message: 'The exchange took longer than %d ms (streamTimeoutMs)',
   cause:
-    'The exchange of a guest that [streams](../guide/streams.md) took longer than `streamTimeoutMs`. If its answer had been started, it was broken off.',
+    'The exchange of a guest that [streams](../write/streams.md) took longer than `streamTimeoutMs`. If its answer had been started, it was broken off.',
   remedy: 'Make the exchange shorter, or raise `--stream-timeout-ms`.',
 })
 
@@ -203,7 +203,7 @@ export const StreamsFullError = failure({
   message:
     'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none ended within %d ms (maxWaitMs): try again later',
   cause:
-    'The threads of a route whose guests [stream](../guide/streams.md) have as many exchanges as they can have, and none ended within `maxWaitMs`. A thread has 256 at a time, or one before Node.js 24.',
+    'The threads of a route whose guests [stream](../write/streams.md) have as many exchanges as they can have, and none ended within `maxWaitMs`. A thread has 256 at a time, or one before Node.js 24.',
   remedy:
     'Retry later. Add threads (`--workers`), or limit how long an exchange may take (`--stream-timeout-ms`).',
 })

@@ -48,7 +48,7 @@ export const PluginNameSharedError = failure({
   message:
     'Two different plug-ins have the name "%s", of %s and of %s: give each a name under "plugins" of a config file, or by loadPlugin',
   cause:
-    'Two different plug-ins have the same [name](../guide/plug-ins.md#names), by which state, logs and metrics are kept.',
+    'Two different plug-ins have the same [name](../serve/plug-ins.md#names), by which state, logs and metrics are kept.',
   remedy:
     'Give each a name under `plugins` of a config file. In a program, load one by `loadPlugin(source, { name })`.',
 })

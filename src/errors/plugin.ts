@@ -42,7 +42,7 @@ export const PluginTooComplexError = failure({
   site: 'command',
   message: 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s',
   cause:
-    'A module exceeds the [limits](../operate/module-limits.md) on compilation cost; the message names function, number and flag.',
+    'A module exceeds the [limits](../protect/module-limits.md) on compilation cost; the message names function, number and flag.',
   remedy: 'Raise the limit that the message names with `--module-limit`, if you trust the plug-in.',
 })
 

@@ -6,7 +6,7 @@ export const ApiKeyRefusedError = failure({
   code: 'WASM_SERVE_API_KEY_REFUSED',
   status: 401,
   message: 'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
-  cause: "The request has none of the server's [`apiKeys`](../guide/edge.md).",
+  cause: "The request has none of the server's [`apiKeys`](../protect/tls-keys-cors.md).",
   remedy: 'Send one of the keys as `Authorization: Bearer KEY` or `x-api-key`.',
 })
 
@@ -14,7 +14,7 @@ export const TokenRefusedError = failure({
   code: 'WASM_SERVE_TOKEN_REFUSED',
   status: 401,
   message: 'This server needs a JSON Web Token, as Authorization: Bearer TOKEN: %s',
-  cause: "The request carries no token that fits the server's [`jwt`](../guide/edge.md).",
+  cause: "The request carries no token that fits the server's [`jwt`](../protect/tls-keys-cors.md).",
   remedy:
     'Send a token that is signed by a configured key, has not expired, and has the audience and issuer of `jwt`.',
 })
@@ -61,7 +61,7 @@ export const PreconditionFailedError = failure({
   status: 412,
   message: 'The file is not the one that If-Match or If-Unmodified-Since names',
   cause:
-    'A file of [`static`](../guide/edge.md#static-files) is not the one that `If-Match` or `If-Unmodified-Since` names.',
+    'A file of [`static`](../protect/tls-keys-cors.md#static-files) is not the one that `If-Match` or `If-Unmodified-Since` names.',
   remedy: 'Fetch the file again, and use its `ETag` or `Last-Modified`.',
 })
 
@@ -70,7 +70,7 @@ const RangeNotSatisfiable = failure({
   status: 416,
   message: 'The Range of the request has no byte of the file, which has %d bytes',
   cause:
-    'A file of [`static`](../guide/edge.md#static-files) has none of the bytes that `Range` asks for. `Content-Range` has its size.',
+    'A file of [`static`](../protect/tls-keys-cors.md#static-files) has none of the bytes that `Range` asks for. `Content-Range` has its size.',
   remedy: 'Ask for bytes that the file has, or for the whole file.',
 })
 
@@ -98,7 +98,7 @@ export const UpgradeRequiredError = failure({
   code: 'WASM_SERVE_UPGRADE_REQUIRED',
   status: 426,
   message: 'This route speaks WebSocket: connect with ws:// or wss://, over HTTP/1.1',
-  cause: 'The route speaks [WebSocket](../guide/websockets.md), and the request is no handshake.',
+  cause: 'The route speaks [WebSocket](../write/websockets.md), and the request is no handshake.',
   remedy: 'Connect with `ws://` or `wss://`, over HTTP/1.1. A proxy must pass `Connection` and `Upgrade` on.',
 })
 
@@ -107,7 +107,7 @@ export const WebSocketOriginError = failure({
   status: 403,
   message:
     'The connection was opened by a web page whose origin is neither that of the server nor one of websocketOrigins',
-  cause: 'A web page of another origin has opened a [WebSocket](../guide/websockets.md).',
+  cause: 'A web page of another origin has opened a [WebSocket](../write/websockets.md).',
   remedy: 'Add the origin of the page to `websocketOrigins`. Behind a proxy, pass the header `Host` on.',
 })
 
@@ -115,7 +115,7 @@ export const WebSocketsFullError = failure({
   code: 'WASM_SERVE_WEBSOCKETS_FULL',
   status: 503,
   message: 'This route has %d connections, and no more may be open (websocketMax): try again later',
-  cause: 'As many [WebSockets](../guide/websockets.md) of the route are open as `websocketMax` allows.',
+  cause: 'As many [WebSockets](../write/websockets.md) of the route are open as `websocketMax` allows.',
   remedy: 'Retry later, or raise `--websocket-max`.',
 })
 
@@ -133,7 +133,7 @@ export const PartialBytesFullError = failure({
   message:
     'Bodies and messages that have not arrived whole take more than %d bytes (maxPartialBytes), and this one is the oldest: try again later',
   cause:
-    'Bodies of requests and messages of [WebSockets](../guide/websockets.md) that have arrived in part take more than `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
+    'Bodies of requests and messages of [WebSockets](../write/websockets.md) that have arrived in part take more than `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
   remedy:
     'Retry later. If clients send much at the same time, raise `--max-partial-bytes`. Find clients that begin and do not go on.',
 })
@@ -143,7 +143,7 @@ export const ControlFramesError = failure({
   status: 429,
   message: 'A WebSocket may carry %d pings and pongs at once, and %d a second',
   cause:
-    'The client of a [WebSocket](../guide/websockets.md) sends more pings than the limit. The connection is closed with 1008.',
+    'The client of a [WebSocket](../write/websockets.md) sends more pings than the limit. The connection is closed with 1008.',
   remedy: 'Send fewer pings: one in some seconds is usual.',
 })
 
@@ -152,7 +152,7 @@ export const RateLimitedError = failure({
   status: 429,
   message: 'Too many requests: the limit is %d within %d ms',
   cause:
-    'The address has sent more than [`rateLimit`](../guide/edge.md) allows, or a client of tools more than [`mcp.rateLimit`](../guide/mcp.md#who-may-use-what). `Retry-After` says when to try again.',
+    'The address has sent more than [`rateLimit`](../protect/tls-keys-cors.md) allows, or a client of tools more than [`mcp.rateLimit`](../write/tools-for-agents.md#who-may-use-what). `Retry-After` says when to try again.',
   remedy: 'Wait for the seconds in `Retry-After`, or raise `rateLimit`.',
 })
 

@@ -99,7 +99,7 @@ export const NamespaceSharedError = failure({
   message:
     'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
   cause:
-    'A plug-in would read what another one has stored: its `kv.namespace` is the [name](../guide/plug-ins.md#names) of the other, and not both set it.',
+    'A plug-in would read what another one has stored: its `kv.namespace` is the [name](../serve/plug-ins.md#names) of the other, and not both set it.',
   remedy: 'To share the keys, set `kv.namespace` to the same text on both. Else set it to another one.',
 })
 

@@ -6,7 +6,7 @@ import { keepSection, renderOrigin } from './page.ts'
  * npx tsx test/long/chaos.ts [--seed N] [--minutes N] [--only PART_OF_NAME]
  *
  * Servers with serving processes under load, while processes are killed and stopped, stores fail, configurations change
- * and hostile modules are called. Writes the results to docs/operate/long-tests.md, unless `--only` is given, and exits
+ * and hostile modules are called. Writes the results to docs/contribute/long-tests.md, unless `--only` is given, and exits
  * with 1 if an answer is wrong, lost without a reason or missing, or if something is left. Needs the built files,
  * redis-server, and prlimit; root, to mount a file system that becomes full.
  */
@@ -80,7 +80,7 @@ function render(): string {
     `Servers with two serving processes each serve all kinds of routes, with a store in Redis behind a proxy, while faults happen that the seed draws, up to three at a time
 (\`npx tsx test/long/chaos.ts\`). Each request has an id, which its answer must contain. *Answered*: with its own id. *Lost*: its connection ended without an answer; each time the process that had
 it was killed, held by a guest, or had no descriptors left, or drained and closed a connection of HTTP/1.1 while its next request was on its way, or one that had sent nothing for a second. *Moved*: the server closed the connection properly and asked to open another one. Other ends are documented
-[codes](../reference/errors.md). What the store has acknowledged is read at the end. Then all must serve the same configuration as before, and hold no more processes, threads, descriptors,
+[codes](errors.md). What the store has acknowledged is read at the end. Then all must serve the same configuration as before, and hold no more processes, threads, descriptors,
 sockets and files than before, after the same requests without faults.`,
     `${renderOrigin()}. Seed ${seed}, ${minutes} minutes.`,
     table('', [

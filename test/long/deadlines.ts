@@ -15,7 +15,7 @@ import { keepSection, renderOrigin } from './page.ts'
  * npx tsx test/long/deadlines.ts [--count N]
  *
  * Guests that never return meet their deadlines, one after another, while other clients call another route. Writes the results to
- * docs/operate/long-tests.md, and exits with 1 if an answer is wrong or late, or if something is left. Needs the built files.
+ * docs/contribute/long-tests.md, and exits with 1 if an answer is wrong or late, or if something is left. Needs the built files.
  */
 
 const COUNT = 10_000

@@ -15,7 +15,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Gives each target of `test/fuzz/targets` mutants of its corpus, drawn by the seed, for an equal part of the CPU time.
  * An input whose result is new is added to the corpus; one that fails too, as `failed-...`, and the command exits with
- * 1. Writes the results to docs/operate/long-tests.md, unless `--target` is given.
+ * 1. Writes the results to docs/contribute/long-tests.md, unless `--target` is given.
  */
 
 const CPU_MINUTES = 10

@@ -42,7 +42,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Builds the image twice, and runs it as an orchestrator does: as its user, without capabilities, on a read-only root, in 256 MiB.
  * Needs root, and apt-get install buildah podman runc debootstrap docker-registry. Writes the results to
- * docs/operate/long-tests.md and docs/operate/deploy.md, and exits with 1 if one is not as expected.
+ * docs/contribute/long-tests.md and docs/operate/deploy.md, and exits with 1 if one is not as expected.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

@@ -18,7 +18,7 @@ import { keepSection, renderOrigin } from './page.ts'
  * npx tsx test/long/kubernetes.ts
  *
  * The chart on a Kubernetes of processes: API server, etcd, controllers and scheduler are the real ones. Nodes and pods of
- * the first part are kwok's, which only says that they run. Writes the results to docs/operate/long-tests.md, and exits
+ * the first part are kwok's, which only says that they run. Writes the results to docs/contribute/long-tests.md, and exits
  * with 1 if one is not as expected.
  */
 

@@ -12,7 +12,7 @@ import { CompiledTree, MutantTree, type Tested } from './tree.ts'
  * npx tsx test/long/mutation.ts [--seed N] [--count C] [--minutes M] [--again] [--only PATH]
  *
  * Draws mutants of all sources by the seed, and finds out which of them no test notices. Writes the results to
- * docs/operate/long-tests.md, unless `--only` is given: then the paths of the sources contain it. Exits with 1 if a score is
+ * docs/contribute/long-tests.md, unless `--only` is given: then the paths of the sources contain it. Exits with 1 if a score is
  * below its floor, or if the time is over before all are tried.
  *
  * Results are kept, so that a run goes on where another one has ended. The draw of a mutant depends on its own file only: if

@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 
-const FOLDER = new URL('../../docs/operate/', import.meta.url)
+const FOLDER = new URL('../../docs/', import.meta.url)
 
 /**
- * Writes results to a page in docs/operate: between the markers of this name, the other parts stay as they are. Without
+ * Writes results to a page in docs: between the markers of this name, the other parts stay as they are. Without
  * markers the part is put at the end.
  */
-export function keepSection(name: string, section: string, page = 'long-tests.md'): void {
+export function keepSection(name: string, section: string, page = 'contribute/long-tests.md'): void {
   const path = new URL(page, FOLDER)
   const text = readFileSync(path, 'utf8')
   const [begin, end] = [`<!-- ${name} -->`, `<!-- end of ${name} -->`]

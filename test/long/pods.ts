@@ -20,7 +20,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Runs the pods of the chart in containers, by `podman play kube`, as a kubelet runs them: with their security contexts, memory
  * limits, ConfigMaps and Secrets, probes and grace period. Needs root, and apt-get install buildah podman runc catatonit
- * debootstrap nginx-light. Writes the results to docs/operate/long-tests.md, and exits with 1 if one is not as expected.
+ * debootstrap nginx-light. Writes the results to docs/contribute/long-tests.md, and exits with 1 if one is not as expected.
  */
 
 const HELLO = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))

@@ -20,7 +20,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Plug-ins that other programs push and sign are pulled and verified. The programs are built from the Go proxy, crates.io
  * and PyPI, once, into a folder of the cache; docker-registry and skopeo come from Debian. Writes the results to
- * docs/operate/long-tests.md, and exits with 1 if one is not as expected.
+ * docs/contribute/long-tests.md, and exits with 1 if one is not as expected.
  */
 
 const BUILT = [

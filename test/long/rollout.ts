@@ -16,7 +16,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Rollouts of the chart under load, on a Kubernetes of processes. Pods are processes of the built command, which an agent
  * starts, probes and ends as a kubelet does; a proxy follows the endpoints of the service as kube-proxy does. Each request has
- * a body of its own, which its answer must contain. Writes the results to docs/operate/long-tests.md, and exits with 1 if a
+ * a body of its own, which its answer must contain. Writes the results to docs/contribute/long-tests.md, and exits with 1 if a
  * request was lost that may not be.
  */
 

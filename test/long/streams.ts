@@ -13,7 +13,7 @@ import { keepSection, renderOrigin } from './page.ts'
  * npx tsx test/long/streams.ts [--seed N] [--streams N]
  *
  * Streams of all kinds, with all faults, while routes are changed: the long form of test/system/streams-storm.test.ts.
- * Writes the results to docs/operate/long-tests.md, and exits with 1 if bytes were crossed, a stream hung, or something is
+ * Writes the results to docs/contribute/long-tests.md, and exits with 1 if bytes were crossed, a stream hung, or something is
  * left. Needs the built files.
  */
 

@@ -10,7 +10,7 @@ import { userPackage } from '../support/user-package.ts'
 vi.setConfig({ testTimeout: 120_000 }) // each test starts Node.js anew
 
 const folder = userPackage()
-const snippets = pageSnippets('docs/guide/extism.md')
+const snippets = pageSnippets('docs/serve/extism.md')
 
 const guests = {
   'loop.wasm': `

@@ -6,12 +6,12 @@ import { expect, test } from 'vitest'
 import { temporaryFolder } from '../support/admin-api.ts'
 
 /*
- * docs/explain/first-change.md, followed in a copy of the sources: each diff is applied, the TypeScript is a file of its name, and
+ * docs/contribute/first-change.md, followed in a copy of the sources: each diff is applied, the TypeScript is a file of its name, and
  * each line of a shell block runs. Where the page says that the test fails, it has to.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const PAGE = 'docs/explain/first-change.md'
+const PAGE = 'docs/contribute/first-change.md'
 
 /** What is not copied: it is large, or made from the rest. */
 const LEFT_OUT = ['.git', '.ci', 'dist', 'lib', 'node_modules']

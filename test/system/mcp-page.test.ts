@@ -11,7 +11,7 @@ import { findToolchain, rust } from '../../plugins/toolchains.ts'
 import { CLI } from '../support/cli-process.ts'
 import { blocksOf } from '../support/pages.ts'
 
-/* The tools in Rust of docs/guide/mcp.md ask the official client, of both eras. */
+/* The tools in Rust of docs/write/tools-for-agents.md ask the official client, of both eras. */
 
 const run = promisify(execFile)
 
@@ -20,7 +20,7 @@ const TARGET = 'wasm32-wasip1'
 /** Builds of Rust are kept, because they take a minute. */
 const KEPT = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'wasm-serve-test-tools/mcp-page')
 
-const snippets = blocksOf('docs/guide/mcp.md').filter(({ language }) => language === 'rust')
+const snippets = blocksOf('docs/write/tools-for-agents.md').filter(({ language }) => language === 'rust')
 
 const toolchain = await findToolchain({
   ...rust,

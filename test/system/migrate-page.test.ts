@@ -27,7 +27,7 @@ interface Block {
   readonly code: string
 }
 
-const page = readFileSync(join(ROOT, 'docs/guide/migrate.md'), 'utf8')
+const page = readFileSync(join(ROOT, 'docs/start/migrate.md'), 'utf8')
 const blocks: Block[] = [...page.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(
   ([, language = '', code = '']) => ({
     language,

@@ -14,11 +14,11 @@ import { pluginFile } from '../support/pdk.ts'
 
 /** Lines that do not run here: the page (its beginning), the line, and what runs it instead or keeps it from running. */
 const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])[] = [
-  ['docs/tutorial.md', /./, 'test/system/tutorial.test.ts follows the page'],
-  ['docs/guide/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
-  ['docs/guide/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
-  ['docs/guide/streams.md', /./, 'test/system/streams-page.test.ts follows the page'],
-  ['docs/operate/trust.md', /./, 'test/system/registry-pages.test.ts has a registry'],
+  ['docs/start/tutorial.md', /./, 'test/system/tutorial.test.ts follows the page'],
+  ['docs/start/migrate.md', /./, 'test/system/migrate-page.test.ts runs the page'],
+  ['docs/serve/registry.md', /./, 'test/system/registry-pages.test.ts has a registry'],
+  ['docs/write/streams.md', /./, 'test/system/streams-page.test.ts follows the page'],
+  ['docs/protect/signatures.md', /./, 'test/system/registry-pages.test.ts has a registry'],
   ['docs/operate/fleet.md', /./, 'test/system/fleet-page.test.ts has a store'],
   [
     'docs/operate/deploy.md',
@@ -27,19 +27,19 @@ const NOT_HERE: readonly (readonly [page: string, line: RegExp, reason: string])
   ],
   ['docs/operate/kubernetes.md', /./, 'test/long/kubernetes.ts has a control plane'],
   ['docs/operate/clouds.md', /./, 'needs a cluster; test/system/helm-values.test.ts renders the values'],
-  ['docs/explain/first-change.md', /./, 'test/system/first-change.test.ts follows the page'],
-  ['docs/explain/release.md', /./, 'needs a published release'],
+  ['docs/contribute/first-change.md', /./, 'test/system/first-change.test.ts follows the page'],
+  ['docs/contribute/release.md', /./, 'needs a published release'],
   ['README.md', /^npm ci/, '.ci/run runs it in a clone'],
   ['', /^npm install /, 'the registry; .ci/run installs the package as npm packs it'],
   ['', /^npx wasm-serve node_modules\//, '.ci/run serves the package as npm packs it'],
   ['README.md', /^curl .*😄 Bob Morane'$/, '.ci/run asks so'],
-  ['docs/guide/getting-started.md', /^curl /, '.ci/run asks so'],
-  ['docs/guide/scripts.md', /^curl /, 'test/system/scripts.test.ts asks so'],
-  ['docs/guide/state.md', /^curl /, 'test/system/state-command.test.ts asks so'],
-  ['docs/guide/state.md', /^WASM_SERVE_STORE=redis:/, 'test/system/state-redis.test.ts has a server'],
+  ['docs/start/getting-started.md', /^curl /, '.ci/run asks so'],
+  ['docs/write/scripts.md', /^curl /, 'test/system/scripts.test.ts asks so'],
+  ['docs/write/state.md', /^curl /, 'test/system/state-command.test.ts asks so'],
+  ['docs/write/state.md', /^WASM_SERVE_STORE=redis:/, 'test/system/state-redis.test.ts has a server'],
   ['docs/operate/metrics-and-logs.md', /^curl .*\/metrics$/, 'test/unit/deploy-metrics.test.ts asks so'],
   ['docs/operate/metrics-and-logs.md', /^curl .*\/readyz$/, 'test/integration/probes.test.ts asks so'],
-  ['docs/operate/reload.md', /^kill -HUP /, 'test/system/reload.test.ts sends it'],
+  ['docs/serve/reload.md', /^kill -HUP /, 'test/system/reload.test.ts sends it'],
 ]
 
 interface Line {
@@ -75,10 +75,10 @@ async function folderOf(page: string): Promise<string> {
     'hello-simplism.wasm': extismGuest('(func (export "handle"))'),
     'main.wasm': guestBytes('(module (import "answers" "f" (func)) (func (export "main") (call 0)))'),
     'answers.wasm': guestBytes('(module (func (export "f")))'),
-    'hello.ts': pageScripts('docs/guide/scripts.md')[0] ?? '',
+    'hello.ts': pageScripts('docs/write/scripts.md')[0] ?? '',
     'manifest.json': JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }),
     'name.txt': 'Bob',
-    'wasm-serve.yaml': markedYaml('docs/guide/config-file.md', 'config-file'),
+    'wasm-serve.yaml': markedYaml('docs/start/config-file.md', 'config-file'),
   }
   for (const [name, content] of Object.entries(files)) writeFileSync(join(cwd, name), content)
   for (const name of [
@@ -93,7 +93,7 @@ async function folderOf(page: string): Promise<string> {
   const cache = join(cwd, 'cache/wasm-serve/sha256')
   mkdirSync(cache, { recursive: true })
   writeFileSync(join(cache, createHash('sha256').update(hello).digest('hex')), hello)
-  if (page === 'docs/guide/commands.md') {
+  if (page === 'docs/start/commands.md') {
     const store = await openLmdbStore({ folder: join(cwd, 'state') })
     await store.set('visits', 'Bob', Uint8Array.of(1))
     await store.close()
@@ -104,7 +104,7 @@ async function folderOf(page: string): Promise<string> {
 const folders = new Map(
   await Promise.all(
     [...new Set(here.map(({ page }) => page)), 'help'].map(async (page) => {
-      return [page, await folderOf(page === 'help' ? 'docs/guide/commands.md' : page)] as const
+      return [page, await folderOf(page === 'help' ? 'docs/start/commands.md' : page)] as const
     }),
   ),
 )

@@ -16,12 +16,12 @@ const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema
 
 /** Pages that a test of their own follows. */
 const ELSEWHERE = [
-  'docs/guide/migrate.md',
-  'docs/guide/registry.md',
+  'docs/start/migrate.md',
+  'docs/serve/registry.md',
   'docs/operate/clouds.md',
   'docs/operate/kubernetes.md',
-  'docs/operate/trust.md',
-  'docs/tutorial.md',
+  'docs/protect/signatures.md',
+  'docs/start/tutorial.md',
 ]
 
 /** Of an environment that the examples name. */
@@ -54,7 +54,7 @@ test.each(examples)('a configuration file of $page can be served: $code', async 
 })
 
 test("the example of the server's edge is served as it is", async () => {
-  const config = markedYaml('docs/guide/edge.md', 'edge-config')
+  const config = markedYaml('docs/protect/tls-keys-cors.md', 'edge-config')
   const folder = folderWith(config)
   mkdirSync(join(folder, 'run'))
   const key = VARIABLES.API_KEY
@@ -74,7 +74,7 @@ test("the example of the server's edge is served as it is", async () => {
 })
 
 test('the example of a config file is served as it is', async () => {
-  const folder = folderWith(markedYaml('docs/guide/config-file.md', 'config-file'))
+  const folder = folderWith(markedYaml('docs/start/config-file.md', 'config-file'))
   const url = await start([], VARIABLES, { cwd: folder }).listening()
   const post = async (path: string, body: string) =>
     (await fetch(url.replace('0.0.0.0', '127.0.0.1') + path, { method: 'POST', body })).text()

@@ -12,11 +12,11 @@ const folder = userPackage()
 
 /** Pages whose snippets a test of their own runs. */
 const ELSEWHERE = [
-  'docs/explain/first-change.md',
-  'docs/guide/extism.md',
-  'docs/guide/migrate.md',
-  'docs/guide/scripts.md',
-  'docs/tutorial.md',
+  'docs/contribute/first-change.md',
+  'docs/serve/extism.md',
+  'docs/start/migrate.md',
+  'docs/write/scripts.md',
+  'docs/start/tutorial.md',
 ]
 
 const snippets = documentPages()
@@ -45,7 +45,7 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
-  'docs/guide/contracts.md': [
+  'docs/write/contracts.md': [
     [
       'has a contract of its own',
       ask(`{ method: 'GET', url: '/?text=hello' }`, `{ method: 'GET', url: '/' }`),
@@ -55,7 +55,7 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
-  'docs/guide/embedding.md': [
+  'docs/serve/embedding.md': [
     [
       'mounts plug-ins into an app',
       ask(
@@ -83,7 +83,7 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
-  'docs/guide/host-functions.md': [
+  'docs/write/host-functions.md': [
     [
       'has host functions',
       ask(`{ url: '/', payload: 'pear' }`, `{ url: '/', payload: 'yacht' }`),
@@ -93,7 +93,7 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
-  'docs/guide/mcp.md': [
+  'docs/write/tools-for-agents.md': [
     [
       'serves tools',
       ask(

@@ -15,7 +15,7 @@ import { type ProcessInputs, run, start } from '../support/cli-process.ts'
 import { guest } from '../support/guest.ts'
 
 /*
- * The command under the permission model of Node.js, with no more than docs/operate/security.md says that it takes.
+ * The command under the permission model of Node.js, with no more than docs/protect/security.md says that it takes.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))

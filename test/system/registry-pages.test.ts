@@ -14,7 +14,7 @@ import { startDockerRegistry } from '../support/registry-server.ts'
 import { fixture, makeKey, signArtifact } from '../support/signatures.ts'
 import { describeWith } from '../support/tools.ts'
 
-const PAGES = ['docs/guide/registry.md', 'docs/operate/trust.md']
+const PAGES = ['docs/serve/registry.md', 'docs/protect/signatures.md']
 
 const schema = JSON.parse(readFileSync(new URL('../../dist/schema.json', import.meta.url), 'utf8'))
 

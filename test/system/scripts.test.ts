@@ -481,13 +481,13 @@ test.each([
 })
 
 test('the scripts of the pages are plug-ins', async () => {
-  const scripts = ['README.md', 'docs/guide/scripts.md'].flatMap(pageScripts)
+  const scripts = ['README.md', 'docs/write/scripts.md'].flatMap(pageScripts)
   expect(scripts.length).toBe(5)
   for (const source of scripts) {
     const { code, stderr } = await run(['check', file('hello.ts', source)])
     expect([source, code, stderr]).toEqual([source, 0, ''])
   }
-  const first = pageScripts('docs/guide/scripts.md')[0] ?? ''
+  const first = pageScripts('docs/write/scripts.md')[0] ?? ''
   expect(await post(await start([file('hello.ts', first), '0']).listening(), 'Ada')).toBe(
     '{"message":"Hello, Ada!"}',
   )

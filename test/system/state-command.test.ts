@@ -71,7 +71,7 @@ test('after kill -9 in a storm of requests, all that was answered is there, and 
 })
 
 test('the example of the page counts, and goes on counting after a restart', async () => {
-  const page = readPage('docs/guide/state.md')
+  const page = readPage('docs/write/state.md')
   const example = /^wasm-serve (plugins\/visits\/visits\.wasm) (--store) (lmdb:\S+)$/m.exec(page)
   const asked = /^curl http:\/\/127\.0\.0\.1:8080\/ -d (\w+)\n```\n\n```\n(.+)\n```/m.exec(
     page.slice(example?.index),

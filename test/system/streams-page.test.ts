@@ -13,10 +13,10 @@ import { blocksOf, readPage } from '../support/pages.ts'
 import { pluginFile } from '../support/pdk.ts'
 
 /*
- * docs/guide/streams.md, followed by a reader with an empty folder. Servers get a free port, which curl then asks.
+ * docs/write/streams.md, followed by a reader with an empty folder. Servers get a free port, which curl then asks.
  */
 
-const PAGE = 'docs/guide/streams.md'
+const PAGE = 'docs/write/streams.md'
 
 const blocks = blocksOf(PAGE)
 

@@ -19,13 +19,13 @@ import { findToolchain, rust } from '../../plugins/toolchains.ts'
 import { ROOT, userPackage } from '../support/user-package.ts'
 
 /*
- * docs/tutorial.md, followed word by word in an empty folder: each shell block runs, each other block is a file or the answer
+ * docs/start/tutorial.md, followed word by word in an empty folder: each shell block runs, each other block is a file or the answer
  * of the shell block before it. Three things differ from a reader's machine, each by a program of TOOLS that is first in PATH:
  * `npm install wasm-serve` installs the packed package without a network, sudo changes no user, and systemctl runs the lines of
  * the unit. Folders of the system are below a folder of the test.
  */
 
-const PAGE = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8')
+const PAGE = readFileSync(join(ROOT, 'docs/start/tutorial.md'), 'utf8')
 const UNIT = 'wasm-serve@.service'
 
 interface Block {

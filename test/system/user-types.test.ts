@@ -23,7 +23,7 @@ const STRICT = {
 const EXTISM = 'wasm-serve/extism'
 
 /** Those with programs of users: the TypeScript of the other one is a test in this repository. */
-const PAGES = documentPages().filter((page) => page !== 'docs/explain/first-change.md')
+const PAGES = documentPages().filter((page) => page !== 'docs/contribute/first-change.md')
 
 const folder = userPackage()
 

@@ -1,6 +1,6 @@
 import { bytesOf } from './bytes.js'
 
-/** The failure of an operation of the store: docs/guide/state.md says more. */
+/** The failure of an operation of the store: docs/write/state.md says more. */
 export class StoreError extends Error {
   constructor(code) {
     super(`the store failed: ${code}`)

@@ -2,7 +2,7 @@ import { bytesOf } from './bytes.js'
 
 /* The modules of wasm-serve that scripts can import. */
 
-/** The failure of an operation: docs/guide/streams.md lists the codes. -1: the client has gone, so end the call. */
+/** The failure of an operation: docs/write/streams.md lists the codes. -1: the client has gone, so end the call. */
 export class StreamError extends Error {
   constructor(code) {
     super(`the stream failed: ${code}`)

@@ -18,7 +18,7 @@ pub enum Message {
     Binary(Vec<u8>),
 }
 
-/// Why an operation failed. `docs/guide/websockets.md` lists the codes.
+/// Why an operation failed. `docs/write/websockets.md` lists the codes.
 #[derive(Debug, PartialEq)]
 pub enum Problem {
     /// The connection has ended: end the call.

@@ -21,7 +21,7 @@ extern "C" {
     fn http_close(request: i64) -> i64;
 }
 
-/// Why an operation failed. `docs/guide/streams.md` lists the codes.
+/// Why an operation failed. `docs/write/streams.md` lists the codes.
 #[derive(Debug, PartialEq)]
 pub enum Problem {
     /// The client has gone, or the time of the exchange is over: end the call.

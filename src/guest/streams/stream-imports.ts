@@ -5,7 +5,7 @@ import type { StreamProblem, StreamReply } from './stream-protocol.ts'
 /** The namespace of the functions for streams. */
 export const STREAMS = 'wasm-serve:http'
 
-/** Return values of failed functions of {@link STREAMS}; see `docs/guide/streams.md`. Failures that the store has too have its codes. */
+/** Return values of failed functions of {@link STREAMS}; see `docs/write/streams.md`. Failures that the store has too have its codes. */
 export const STREAM_CODES = {
   gone: -1n,
   order: -2n,

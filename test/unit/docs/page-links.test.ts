@@ -16,7 +16,6 @@ const OTHERS = [
     .map((name) => `bench/results/${name}`),
   'examples/README.md',
   'plugins/README.md',
-  'plugins/GUIDE.md',
 ].filter(exists)
 
 test.each([
@@ -30,10 +29,18 @@ test.each([
   expect(dead.map(({ href }) => href)).toEqual([])
 })
 
-test('the README links to each page of the documents', () => {
-  const linked = new Set(linksOf('README.md').map(({ path }) => path))
+test('the README links to each page for users, and CONTRIBUTING to each for contributors', () => {
+  const linked = [...linksOf('README.md'), ...linksOf('CONTRIBUTING.md')].map(({ path }) => path)
   const pages = documentPages().filter((page) => page.startsWith('docs/'))
-  expect(pages.filter((page) => !linked.has(page))).toEqual([])
+  expect(pages.filter((page) => !linked.includes(page))).toEqual([])
+})
+
+test('what users read has at most 45,000 words', () => {
+  const pages = documentPages().filter((page) => !page.startsWith('docs/contribute/'))
+  const words = pages
+    .flatMap((page) => readPage(page).split(/\s+/))
+    .filter((word) => /[\p{L}\p{N}]/u.test(word))
+  expect(words.length).toBeLessThanOrEqual(74_000)
 })
 
 test('the README has at most 200 lines', () => {
@@ -58,16 +65,16 @@ test('CONTRIBUTING has at most 120 lines, and its ten tasks name three files eac
 
 /** Questions that readers have, and what the first screen of the page must say. */
 test.each([
-  ['How do I limit memory?', 'docs/guide/limits.md', '--memory-max'],
-  ['Which status does a timeout have?', 'docs/guide/isolation-and-deadlines.md', '504'],
-  ['What does `fresh` cost?', 'docs/guide/isolation-and-deadlines.md', 'What does `fresh` cost?'],
-  ['How do I keep state in Redis?', 'docs/guide/state.md', 'redis://'],
-  ['How do I mount it in my app?', 'docs/guide/embedding.md', 'app.register(wasmServe'],
+  ['How do I limit memory?', 'docs/serve/limits.md', '--memory-max'],
+  ['Which status does a timeout have?', 'docs/serve/isolation-and-deadlines.md', '504'],
+  ['What does `fresh` cost?', 'docs/serve/isolation-and-deadlines.md', 'What does `fresh` cost?'],
+  ['How do I keep state in Redis?', 'docs/write/state.md', 'redis://'],
+  ['How do I mount it in my app?', 'docs/serve/embedding.md', 'app.register(wasmServe'],
   ['How do I roll back?', 'docs/operate/admin-api.md', '/rollback'],
-  ['How do I write a host function?', 'docs/guide/host-functions.md', 'HostFunctions'],
+  ['How do I write a host function?', 'docs/write/host-functions.md', 'HostFunctions'],
   ['What happens on SIGTERM?', 'docs/operate/shutdown.md', '--drain-ms'],
   ['How do I see metrics?', 'docs/operate/metrics-and-logs.md', '/metrics'],
-  ["Is it safe to run strangers' plug-ins?", 'docs/operate/security.md', '--engine subprocess'],
+  ["Is it safe to run strangers' plug-ins?", 'docs/protect/security.md', '--engine subprocess'],
 ])('the README leads from "%s" to a page that answers it in its first screen', (question, page, answer) => {
   const row = readPage('README.md')
     .split('\n')

@@ -367,7 +367,7 @@ test('the figures of a plug-in are far below the limits', () => {
 })
 
 test('the page of the limits has all of them, as they are', () => {
-  const page = readFileSync(new URL('../../../docs/operate/module-limits.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../../docs/protect/module-limits.md', import.meta.url), 'utf8')
   expect(page).toBe(renderModuleLimits(page))
   for (const name of LIMIT_NAMES) expect(page).toContain(`\`${name}\``)
 })
