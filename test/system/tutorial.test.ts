@@ -1,15 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -114,9 +105,6 @@ async function follow(blocks: readonly Block[], installed: string): Promise<void
     if (block.section !== section) await stop?.()
     if (block.section !== section) stop = undefined
     section = block.section
-    if (section === 'Deploy' && !existsSync(join(cwd, UNIT))) {
-      copyFileSync(join(ROOT, 'deploy/systemd', UNIT), join(cwd, UNIT)) // the page says to download it
-    }
     const file = /`([\w./-]+)`.*:$/.exec(block.above)?.[1]
     if (block.language === 'sh') {
       const script = block.code
