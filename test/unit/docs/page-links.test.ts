@@ -47,6 +47,20 @@ test('the README has at most 200 lines', () => {
   expect(readPage('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200)
 })
 
+test('the first screen of the README shows both kinds of plug-ins, and the deadline', () => {
+  const screen = readPage('README.md').split('\n').slice(0, 35).join('\n')
+  for (const text of ['hello.wasm', 'hello.ts', '`--timeout`, by default 1 second'])
+    expect(screen).toContain(text)
+})
+
+test('the common questions name each optional package', () => {
+  const manifest: { peerDependencies: Readonly<Record<string, string>> } = JSON.parse(
+    readPage('package.json'),
+  )
+  const named = readPage('docs/start/questions.md').split(/[`\s]/)
+  expect(named).toEqual(expect.arrayContaining(Object.keys(manifest.peerDependencies)))
+})
+
 test('CONTRIBUTING has at most 120 lines, and its ten tasks name three files each that are there', () => {
   const page = readPage('CONTRIBUTING.md')
   expect(page.trimEnd().split('\n').length).toBeLessThanOrEqual(120)
