@@ -14,10 +14,15 @@ export interface HostFunction {
   readonly result?: ValueType
 }
 
-/** Why a declaration cannot be used, and where in the text. */
-export interface BadDeclaration {
-  readonly message: string
+/** Why a declaration cannot be used. */
+export class DeclarationError extends Error {
+  /** Its place in the text. */
   readonly at: number
+
+  constructor(message: string, at: number) {
+    super(message)
+    this.at = at
+  }
 }
 
 /** How many functions a script can declare, and how many parameters each can have: what the engine has room for. */
@@ -28,26 +33,11 @@ const MOST = { functions: 32, params: 16 }
  * `declare module 'extism:host' { interface user { add(a: I64, b: I64): I64 } }`.
  *
  * @param text - TypeScript.
+ * @throws {@link DeclarationError}
  */
-export function readHostFunctions(text: string): readonly HostFunction[] | BadDeclaration {
+export function readHostFunctions(text: string): readonly HostFunction[] {
   const begin = /\bdeclare[ \t]+module[ \t]+['"]extism:host['"]/.exec(text)
-  if (!begin) return []
-  const reader = new DeclarationReader(text, begin.index + begin[0].length)
-  try {
-    return reader.functions()
-  } catch (error) {
-    if (error instanceof DeclarationError) return { message: error.message, at: error.at }
-    throw error
-  }
-}
-
-class DeclarationError extends Error {
-  readonly at: number
-
-  constructor(message: string, at: number) {
-    super(message)
-    this.at = at
-  }
+  return begin ? new DeclarationReader(text, begin.index + begin[0].length).functions() : []
 }
 
 /** Reads tokens: names, and single characters. */

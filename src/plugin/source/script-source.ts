@@ -5,7 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { ScriptInvalidError } from '../../errors/errors.ts'
 import { bundleScript, NO_NODE } from '../../script/bundle.ts'
 import type { BuiltScript } from '../../script/engine.ts'
-import { type HostFunction, readHostFunctions } from '../../script/host-functions.ts'
+import { DeclarationError, type HostFunction, readHostFunctions } from '../../script/host-functions.ts'
 import { isModuleFile, type Script, type ScriptFacts } from '../../script/script.ts'
 import { buildInThread } from '../load-threads.ts'
 
@@ -74,9 +74,12 @@ async function hostFunctionsOf(
 
 /** @throws {@link ScriptInvalidError} with the place in the file. */
 function declaredIn(path: string, text: string): readonly HostFunction[] {
-  const declared = readHostFunctions(text)
-  if (!('message' in declared)) return declared
-  throw new ScriptInvalidError(placeAt(path, text, declared.at), declared.message)
+  try {
+    return readHostFunctions(text)
+  } catch (error) {
+    if (!(error instanceof DeclarationError)) throw error
+    throw new ScriptInvalidError(placeAt(path, text, error.at), error.message)
+  }
 }
 
 function placeAt(path: string, text: string, at: number): string {

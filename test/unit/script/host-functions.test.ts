@@ -1,7 +1,17 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { readHostFunctions } from '../../../src/script/host-functions.ts'
+import { DeclarationError, type HostFunction, readHostFunctions } from '../../../src/script/host-functions.ts'
 import { runs } from '../../support/runs.ts'
+
+/** What it reads, or why it does not. */
+function read(text: string): readonly HostFunction[] | DeclarationError {
+  try {
+    return readHostFunctions(text)
+  } catch (error) {
+    if (error instanceof DeclarationError) return error
+    throw error
+  }
+}
 
 const declaring = (text: string) => `declare module "extism:host" { ${text} }`
 
@@ -44,9 +54,9 @@ test.each([
   ],
 ])('refuses %s', (text, found, reason) => {
   const whole = `declare module 'extism:host' { ${text}`
-  const declared = readHostFunctions(whole)
+  const declared = read(whole)
   expect(declared).toMatchObject({ message: expect.stringContaining(reason) })
-  if ('at' in declared && found !== '')
+  if (declared instanceof DeclarationError && found !== '')
     expect(whole.slice(declared.at).startsWith(found.replaceAll('"', ''))).toBe(true)
 })
 
@@ -72,8 +82,8 @@ test('whatever the text, it is read or has a place', () => {
   fc.assert(
     fc.property(fc.array(pieces), (parts) => {
       const text = declaring(parts.join(' '))
-      const declared = readHostFunctions(text)
-      if ('message' in declared) expect(declared.at).toBeLessThanOrEqual(text.length)
+      const declared = read(text)
+      if (declared instanceof DeclarationError) expect(declared.at).toBeLessThanOrEqual(text.length)
       else expect(declared.length).toBeLessThanOrEqual(32)
     }),
     { numRuns: runs(200) },
