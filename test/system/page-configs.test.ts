@@ -38,12 +38,7 @@ function folderWith(config: string): string {
   for (const plugin of ['hello/hello.wasm', 'count-vowels-rust/count-vowels.wasm']) {
     cpSync(new URL(`../../plugins/${plugin}`, import.meta.url), join(folder, 'plugins', plugin))
   }
-  // As `wasm-serve new javascript greeter` makes it.
-  mkdirSync(join(folder, 'greeter'))
-  cpSync(
-    new URL('../../plugins/templates/hello/plugin.js', import.meta.url),
-    join(folder, 'greeter/greeter.js'),
-  )
+  cpSync(new URL('../../plugins/hello/hello.wasm', import.meta.url), join(folder, 'greeter/greeter.wasm'))
   return folder
 }
 
