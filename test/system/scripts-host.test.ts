@@ -210,7 +210,7 @@ test.each([
   const source = `const { add, half, upper, nothing, ...others } = Host.getFunctions()
     export function run() {
       const text = Memory.find(upper(Memory.fromString('é'))).readString()
-      return { sums: [add(40, 2), String(add(2n ** 62n, -1)), add(-1, 0)], half: half(-0.5), text, nothing: [nothing(1)], others }
+      return { sums: [add(40, 2), String(add(2n ** 62n, -1)), add(-1, 0), String(add(2 ** 63, 0)), add(1.9, 2 ** 40)], half: half(-0.5), text, nothing: [nothing(1)], others }
     }
     export const go = () => fetch('http://127.0.0.1:1')`
   const path = script(isWithin ? declaration + source : source, name)
@@ -219,7 +219,7 @@ test.each([
   writeFileSync(join(folder, 'functions.mjs'), FUNCTIONS)
   const url = await start([path, '0', '--functions', join(folder, 'functions.mjs')]).listening()
   expect(JSON.parse(await post(`${url}/run`))).toEqual({
-    sums: [42, String(2n ** 62n - 1n), -1],
+    sums: [42, String(2n ** 62n - 1n), -1, String(2n ** 63n - 1n), 2 ** 31],
     half: -0.25,
     text: 'É',
     nothing: [null],

@@ -53,10 +53,17 @@ function callHost(place, params, result, given) {
 /** A block is given as its offset. */
 function write(values, at, type, given) {
   const value = given instanceof MemoryHandle ? given.offset : given
-  if (type === 'I64') values.setBigInt64(at, BigInt(value ?? 0), true)
-  else if (type === 'I32') values.setInt32(at, Number(value), true)
+  if (type === 'I64')
+    values.setBigInt64(at, typeof value === 'bigint' ? value : BigInt(within(value, 2 ** 63)), true)
+  else if (type === 'I32') values.setInt32(at, within(value, 2 ** 31), true)
   else if (type === 'F32') values.setFloat32(at, Number(value), true)
   else values.setFloat64(at, Number(value), true)
+}
+
+/** An integer: the nearest one that the type holds, as in Extism's JavaScript PDK. */
+function within(value, limit) {
+  const whole = Math.trunc(Number(value)) || 0
+  return whole < limit ? Math.max(whole, -limit) : limit === 2 ** 63 ? 2n ** 63n - 1n : limit - 1
 }
 
 /** Numbers, as in Extism's JavaScript PDK; an integer that a number cannot hold is a bigint. */
