@@ -23,12 +23,12 @@ import { withTables } from './tables.ts'
 
 /*
  * npm run journeys: what requests, and changes by the admin API, run through: our functions and their files, as V8 counts
- * them. Those in brackets call none of the others. It writes the counts to growth.md and to the page about the
- * architecture; with --check it compares them. It looks at `lib/`, which has a module for each source.
+ * them. Those in brackets call none of the others. It writes the counts to growth.md and to the page about the source;
+ * with --check it compares them. It looks at `lib/`, which has a module for each source.
  */
 
 const LIB = new URL('../lib/', import.meta.url)
-const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
+const SOURCE_PAGE = new URL('../docs/contribute/source.md', import.meta.url)
 
 /** How often each journey is made. */
 const RUNS = 5
@@ -207,7 +207,7 @@ function sentence([functions, files, calling, theirFiles]: readonly number[]): s
   return `${functions} functions in ${files} files; ${calling} functions in ${theirFiles} files call another one`
 }
 
-/** The page about the architecture, with the figures of growth.md. */
+/** The page about the source, with the figures of growth.md. */
 export function renderJourneys(page: string, grown: string): string {
   const rows = rowsOf(grown, 'journeys')
   const figures = (name: string) => sentence(rows.get(name)?.figures ?? [])
@@ -242,5 +242,5 @@ if (argv[1] === fileURLToPath(import.meta.url)) {
     exit(wrong.length === 0 ? 0 : 1)
   }
   writeGrowth(renderGrowth(readGrowth(), { ...staticFigures(sources()), ...measured }, argv[2] ?? ''))
-  writeFileSync(ARCHITECTURE, renderJourneys(readFileSync(ARCHITECTURE, 'utf8'), readGrowth()))
+  writeFileSync(SOURCE_PAGE, renderJourneys(readFileSync(SOURCE_PAGE, 'utf8'), readGrowth()))
 }

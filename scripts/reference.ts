@@ -18,7 +18,7 @@ import { withTables } from './tables.ts'
 
 /* npm run reference: writes docs/reference, and the tables of other pages, from the code that they describe. */
 
-const ARCHITECTURE = new URL('../docs/explain/architecture.md', import.meta.url)
+const SOURCE_PAGE = new URL('../docs/contribute/source.md', import.meta.url)
 const CONTRIBUTING = new URL('../CONTRIBUTING.md', import.meta.url)
 const REFERENCE = new URL('../docs/reference/', import.meta.url)
 const LIMITS = new URL('../docs/protect/module-limits.md', import.meta.url)
@@ -31,8 +31,8 @@ export function renderContributing(page: string): string {
   return withTables(page, { rooms: `${renderRooms()}\n` })
 }
 
-/** The page about the architecture with its table as the state of a process is. */
-export function renderArchitecture(page: string): string {
+/** The page about the source with its table as the state of a process is. */
+export function renderSource(page: string): string {
   const rows = Object.entries(PROCESS_STATE).map(([name, why]) => `| \`${name}\` | ${why} |`)
   const table = ['| what | why |', '| --- | --- |', ...rows].join('\n')
   return withTables(page, { 'process-state': `${table}\n` })
@@ -344,7 +344,7 @@ async function helpOf([name = '', ...words]: readonly string[]): Promise<string>
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const write = (page: URL, render: (text: string) => string) =>
     writeFileSync(page, render(readFileSync(page, 'utf8')))
-  write(ARCHITECTURE, renderArchitecture)
+  write(SOURCE_PAGE, renderSource)
   write(CONTRIBUTING, renderContributing)
   write(LIMITS, renderModuleLimits)
   write(OPERATIONS, renderOperations)

@@ -90,3 +90,8 @@ declare module 'wasm-serve:kv' {
     readonly code: number
   }
 }
+
+/** Functions of the host: `Host.getFunctions()` returns those that a script adds to `user`. */
+declare module 'extism:host' {
+  interface user {}
+}

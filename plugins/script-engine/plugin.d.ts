@@ -21,6 +21,11 @@ declare global {
     outputString(output: string): boolean
     arrayBufferToBase64(input: Bytes): string
     base64ToArrayBuffer(input: string): ArrayBuffer
+    /**
+     * Functions of the host, which the script declares:
+     * `declare module 'extism:host' { interface user { add(a: I64, b: I64): I64 } }`
+     */
+    getFunctions(): import('extism:host').user
   }
 
   /** The configuration of the plug-in: `--config name=value`. */
@@ -65,6 +70,14 @@ declare global {
     allocFloat64(value: number): MemoryHandle
     find(offset: number | bigint): MemoryHandle | undefined
   }
+
+  /** Values of functions of the host. An integer that a number cannot hold is a bigint. */
+  type I32 = number
+  type I64 = number | bigint
+  type F32 = number
+  type F64 = number
+  /** A block of Extism's memory: as an argument, or its offset. */
+  type PTR = number | MemoryHandle
 
   interface MemoryHandle {
     readonly offset: number

@@ -94,11 +94,32 @@ const TRAP = Uint8Array.of(3, 0, CODE.unreachable, CODE.end)
 
 function renderImport({ imports, functions }: ModuleView, place: number): Uint8Array {
   const { module = '', name = '' } = imports[place] ?? {}
+  return renderFunctionImport({ module, name, type: functions[place] ?? 0 })
+}
+
+/** A function that a module imports. */
+export interface FunctionImport {
+  readonly module: string
+  readonly name: string
+  /** The index of its type. */
+  readonly type: number
+}
+
+function renderFunctionImport({ module, name, type }: FunctionImport): Uint8Array {
   const texts = [module, name].map((text) => Buffer.from(text))
   return concat([
     ...texts.flatMap((text) => [leb(text.length), text]),
     Uint8Array.of(ITEM_KINDS.indexOf('function')),
-    leb(functions[place] ?? 0),
+    leb(type),
+  ])
+}
+
+/** The section of imports, all functions, with other ones at its end. */
+export function withLastImports(view: ModuleView, last: readonly FunctionImport[]): Uint8Array {
+  const first = view.imports.slice(0, view.imports.length - last.length)
+  return renderItems([
+    ...first.map((_, place) => renderImport(view, place)),
+    ...last.map(renderFunctionImport),
   ])
 }
 

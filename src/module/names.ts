@@ -5,6 +5,9 @@
 /** The namespace from which guests import the functions of Extism. */
 export const EXTISM_NAMESPACE = 'extism:host/env'
 
+/** Functions of the user. */
+export const USER_NAMESPACE = 'extism:host/user'
+
 /** No export of a plug-in with this prefix is visible. */
 export const ADDED_PREFIX = 'wasm-serve:'
 

@@ -2,15 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { brotliDecompressSync } from 'node:zlib'
 import { ByteReader, concat, leb } from '../module/bytes.ts'
-import { dropLastImports, orderImports } from '../module/function-imports.ts'
+import { dropLastImports, orderImports, withLastImports } from '../module/function-imports.ts'
 import { CODE, constant } from '../module/instructions.ts'
 import { KERNEL_WASM } from '../module/kernel-wasm.ts'
 import { capMemory } from '../module/memory-cap.ts'
 import { readModule } from '../module/module.ts'
 import { type ImportedItem, type ModuleView, SECTION } from '../module/module-view.ts'
 import { appendItems, renderExport, renderItems, withContents } from '../module/module-writer.ts'
-import { EXTISM_NAMESPACE } from '../module/names.ts'
+import { EXTISM_NAMESPACE, USER_NAMESPACE } from '../module/names.ts'
 import { packageFile } from '../platform/packages.ts'
+import { callByPlace, renderTypeOf } from './host-functions.ts'
 import type { Script, ScriptFacts } from './script.ts'
 
 /*
@@ -27,6 +28,8 @@ const SPACE = 'script_space'
 const START = 'script_start'
 const INSPECT = 'script_inspect'
 const CALL = 'script_call'
+/** Calls a function of the host that the script declares. */
+const HOST = 'script_host'
 
 /** Names that a function of a script cannot have. */
 const TAKEN: readonly string[] = [MEMORY, INITIALIZE, '_start']
@@ -34,8 +37,17 @@ const TAKEN: readonly string[] = [MEMORY, INITIALIZE, '_start']
 /** Extism's requests. */
 const REQUESTS = 'requests'
 
+/** Places for functions of the host that a script declares. */
+const DECLARED = 'wasm-serve:script'
+
 /** What scripts can import, which are also the reasons for imports of the engine. The rarest is last. */
-const REASONS: readonly string[] = [REQUESTS, 'wasm-serve:http', 'wasm-serve:websocket', 'wasm-serve:kv']
+const REASONS: readonly string[] = [
+  REQUESTS,
+  'wasm-serve:http',
+  'wasm-serve:websocket',
+  'wasm-serve:kv',
+  DECLARED,
+]
 
 /** Why the engine has an import; undefined: for all scripts. */
 function reasonOf({ module, name }: ImportedItem): string | undefined {
@@ -50,12 +62,13 @@ export function rankOfImport(item: ImportedItem): number {
 }
 
 /** The engine without the imports that a script does not need: they would need a host that has them. */
-function engineFor({ source }: Script, used: readonly string[]): ModuleView {
+function engineFor({ source, hostFunctions }: Script, used: readonly string[]): ModuleView {
   const reasons = new Set(used)
   if (/\b(?:fetch|Http)\b/.test(source)) reasons.add(REQUESTS)
+  const places = new Set(hostFunctions.map((_, place) => `host_${place}`))
   const isNeeded = (item: ImportedItem) => {
     const reason = reasonOf(item)
-    return reason === undefined || reasons.has(reason)
+    return reason === undefined || reasons.has(reason) || (reason === DECLARED && places.has(item.name))
   }
   let engine = readEngine(false)
   const neededCount = engine.imports.filter(isNeeded).length
@@ -90,11 +103,20 @@ function pluginOfScript(script: Script, functions: readonly string[], used: read
   const segmentCount = countItems(view, SECTION.data)
   const segment = leb(segmentCount)
   const own = view.functions.length
+  const { hostFunctions } = script
+  const firstHost = view.imports.length - hostFunctions.length
+  const firstHostType = typeCount + 2
+  const imports = hostFunctions.map(({ name }, place) => ({
+    module: USER_NAMESPACE,
+    name,
+    type: firstHostType + place,
+  }))
   const initialize = body([
     ...[...constant(data.length), CODE.call, ...indexOf(SPACE), ...constant(0), ...constant(data.length)],
     ...[...MEMORY_INIT, ...segment, 0, ...DATA_DROP, ...segment, CODE.call, ...indexOf(START)],
   ])
   const callers = functions.map((_, place) => body([...constant(place), CODE.call, ...indexOf(CALL)]))
+  const code = appendItems(view, SECTION.code, [initialize, ...callers])
   const exports = [
     renderExport(MEMORY, 'memory', 0),
     renderExport(INITIALIZE, 'function', own),
@@ -104,14 +126,43 @@ function pluginOfScript(script: Script, functions: readonly string[], used: read
   return withContents(
     view,
     new Map([
-      [SECTION.type, appendItems(view, SECTION.type, [NOTHING_TO_NOTHING, NOTHING_TO_CODE])],
+      [
+        SECTION.type,
+        appendItems(view, SECTION.type, [
+          NOTHING_TO_NOTHING,
+          NOTHING_TO_CODE,
+          ...hostFunctions.map(renderTypeOf),
+        ]),
+      ],
+      [SECTION.import, withLastImports(view, imports)],
       [SECTION.function, appendItems(view, SECTION.function, types)],
       [SECTION.export, renderItems(exports)],
       [SECTION.dataCount, leb(segmentCount + 1)],
-      [SECTION.code, appendItems(view, SECTION.code, [initialize, ...callers])],
+      [
+        SECTION.code,
+        hostFunctions.length === 0
+          ? code
+          : withBody(view, code, HOST, body(callByPlace(hostFunctions, firstHost))),
+      ],
       [SECTION.data, appendItems(view, SECTION.data, [concat([PASSIVE, leb(data.length), data])])],
     ]),
   )
+}
+
+/** A section of code in which an exported function has another body. */
+function withBody(
+  { exports, imports, name }: ModuleView,
+  code: Uint8Array,
+  wanted: string,
+  replacement: Uint8Array,
+): Uint8Array {
+  const index = exports.find((each) => each.name === wanted)?.index ?? -1
+  const reader = new ByteReader(code, 0, code.length, name)
+  reader.u32()
+  for (let place = imports.length; place < index; place++) reader.skip(reader.u32())
+  const before = code.subarray(0, reader.at)
+  reader.skip(reader.u32())
+  return concat([before, replacement, code.subarray(reader.at)])
 }
 
 /** `() -> ()` and `() -> i32`. */
@@ -135,8 +186,11 @@ function countItems({ bytes, sections, name }: ModuleView, wanted: number): numb
   return section ? new ByteReader(bytes, section.content, section.end, name).u32() : 0
 }
 
-function dataOf({ source, file, isModule, map }: Script, functions: readonly string[]): Uint8Array {
-  return Buffer.from(`${JSON.stringify({ file, isModule, map, functions })}\n${source}`)
+function dataOf(
+  { source, file, isModule, map, hostFunctions }: Script,
+  functions: readonly string[],
+): Uint8Array {
+  return Buffer.from(`${JSON.stringify({ file, isModule, map, functions, hostFunctions })}\n${source}`)
 }
 
 /** Why functions of a script cannot be those of a plug-in; undefined if they can. */
@@ -201,6 +255,7 @@ function instantiate(module: WebAssembly.Module): RunningEngine {
     wasi_snapshot_preview1: wasiFunctions(bytes),
     'wasm-serve:http': refused('an exchange'),
     'wasm-serve:kv': refused('the store'),
+    [DECLARED]: refused('functions of the host'),
   })
   if (exports.memory instanceof WebAssembly.Memory) memory = exports.memory
   return {

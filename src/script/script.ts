@@ -1,4 +1,5 @@
 import { extname } from 'node:path'
+import type { HostFunction } from './host-functions.ts'
 
 /** A script that is to become a plug-in: JavaScript without imports of files. */
 export interface Script {
@@ -7,6 +8,8 @@ export interface Script {
   readonly source: string
   /** undefined: it is a module if it is not valid as CommonJS. */
   readonly isModule: boolean | undefined
+  /** The functions of the host that it declares. */
+  readonly hostFunctions: readonly HostFunction[]
   /** Where its lines come from, if it was bundled. */
   readonly map?: SourceMap | undefined
 }

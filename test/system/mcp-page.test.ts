@@ -11,7 +11,7 @@ import { findToolchain, rust } from '../../plugins/toolchains.ts'
 import { CLI } from '../support/cli-process.ts'
 import { blocksOf } from '../support/pages.ts'
 
-/* The tools in Rust of docs/write/tools-for-agents.md ask the official client, of both eras. */
+/* The tool in Rust of docs/write/tools-for-agents.md, and one with the contract `http`, ask the official client, of both eras. */
 
 const run = promisify(execFile)
 
@@ -20,7 +20,30 @@ const TARGET = 'wasm32-wasip1'
 /** Builds of Rust are kept, because they take a minute. */
 const KEPT = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'wasm-serve-test-tools/mcp-page')
 
-const snippets = blocksOf('docs/write/tools-for-agents.md').filter(({ language }) => language === 'rust')
+const fromPage = blocksOf('docs/write/tools-for-agents.md').find(({ language }) => language === 'rust')?.code
+
+const withHttp = `
+use extism_pdk::*;
+use serde_json::{json, Value};
+
+#[host_fn]
+extern "ExtismHost" {
+    fn create_elicitation(question: String) -> String;
+}
+
+#[plugin_fn]
+pub fn erase(Json(request): Json<Value>) -> FnResult<Json<Value>> {
+    let name = &request["params"]["name"]; // of the URL /files/:name
+    let schema = json!({ "type": "object", "properties": {} });
+    let question = json!({ "message": format!("Delete {name}?"), "requestedSchema": schema });
+    let answer: Value = serde_json::from_str(&unsafe { create_elicitation(question.to_string())? })?;
+    Ok(Json(if answer["action"] == "accept" {
+        json!({ "body": { "deleted": name } })
+    } else {
+        json!({ "status": 409, "body": "Nothing is deleted" })
+    }))
+}
+`
 
 const toolchain = await findToolchain({
   ...rust,
@@ -38,13 +61,12 @@ async function build(code: string, folder: string, name: string): Promise<void> 
 }
 
 test.skipIf(toolchain === undefined)(
-  'both examples of a tool that asks do so',
+  'the example of a tool that asks does so, and one with the contract http',
   async () => {
     const cwd = mkdtempSync(join(tmpdir(), 'wasm-serve-mcp-page-'))
     onTestFinished(() => rmSync(cwd, { recursive: true, force: true }))
-    const [raw, http] = snippets.map(({ code }) => code)
-    await build(raw ?? '', cwd, 'raw')
-    await build(http ?? '', cwd, 'http')
+    await build(fromPage ?? '', cwd, 'raw')
+    await build(withHttp, cwd, 'http')
     const inputSchema = { type: 'object', properties: { name: { type: 'string' } } }
     const routes = [
       { url: '/erase', plugin: 'raw.wasm' },

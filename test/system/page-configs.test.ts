@@ -9,7 +9,6 @@ import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { run, start } from '../support/cli.ts'
 import { blocksOf, documentPages, markedYaml } from '../support/pages.ts'
-import { pluginFile } from '../support/pdk.ts'
 
 const schema = JSON.parse(readFileSync(new URL('../../dist/schema.json', import.meta.url), 'utf8'))
 const validate = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema)
@@ -39,7 +38,7 @@ function folderWith(config: string): string {
   for (const plugin of ['hello/hello.wasm', 'count-vowels-rust/count-vowels.wasm']) {
     cpSync(new URL(`../../plugins/${plugin}`, import.meta.url), join(folder, 'plugins', plugin))
   }
-  cpSync(pluginFile('hello', 'hello.wasm'), join(folder, 'greeter/greeter.wasm')) // of `wasm-serve new`
+  cpSync(new URL('../../plugins/hello/hello.wasm', import.meta.url), join(folder, 'greeter/greeter.wasm'))
   return folder
 }
 

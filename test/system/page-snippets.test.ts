@@ -45,16 +45,6 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       ],
     ],
   ],
-  'docs/write/contracts.md': [
-    [
-      'has a contract of its own',
-      ask(`{ method: 'GET', url: '/?text=hello' }`, `{ method: 'GET', url: '/' }`),
-      [
-        [200, '{"vowels":2}'],
-        [200, '{"vowels":0}'],
-      ],
-    ],
-  ],
   'docs/serve/embedding.md': [
     [
       'mounts plug-ins into an app',
@@ -80,6 +70,16 @@ const apps: Readonly<Record<string, readonly (readonly [what: string, code: stri
       [
         [403, expect.stringContaining('the header \\"title\\" is missing')],
         [200, '{"message":"🦀 Hello Sir Bob"}'],
+      ],
+    ],
+  ],
+  'docs/write/contracts.md': [
+    [
+      'has a contract of its own',
+      ask(`{ method: 'GET', url: '/?text=hello' }`, `{ method: 'GET', url: '/' }`),
+      [
+        [200, '{"vowels":2}'],
+        [200, '{"vowels":0}'],
       ],
     ],
   ],

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { run, start } from '../support/cli.ts'
@@ -184,4 +184,103 @@ test.each([
 ])('what is only there in a call says so while a script is loaded: %j', async (source, what) => {
   const { code, stderr } = await run([script(source), '0'])
   expect([code, stderr]).toEqual([2, expect.stringContaining(`no access to ${what} while it is loaded`)])
+})
+
+const FUNCTIONS = `export default {
+  'extism:host/user': {
+    add: (context, a, b) => a + BigInt(b),
+    half: (context, value) => value / 2,
+    upper: (context, text) => context.store(context.read(text).text().toUpperCase()),
+    nothing: () => {},
+  },
+}`
+
+test.each([
+  ['in TypeScript', 'plugin.ts', true],
+  ['in a file beside it', 'plugin.js', false],
+])('functions of the host are those that a script declares: %s', async (_, name, isWithin) => {
+  const declaration = `declare module 'extism:host' {
+    // Those of the application.
+    interface user {
+      add(a: I64, b: I32): I64; /* the sum */
+      half(value: F64): F64
+      upper(text: PTR): PTR, nothing(a: F32): void
+    }
+  }`
+  const source = `const { add, half, upper, nothing, ...others } = Host.getFunctions()
+    export function run() {
+      const text = Memory.find(upper(Memory.fromString('é'))).readString()
+      return { sums: [add(40, 2), String(add(2n ** 62n, -1)), add(-1, 0), String(add(2 ** 63, 0)), add(1.9, 2 ** 40)], half: half(-0.5), text, nothing: [nothing(1)], others }
+    }
+    export const go = () => fetch('http://127.0.0.1:1')`
+  const path = script(isWithin ? declaration + source : source, name)
+  const folder = dirname(path)
+  if (!isWithin) writeFileSync(join(folder, 'plugin.d.ts'), declaration)
+  writeFileSync(join(folder, 'functions.mjs'), FUNCTIONS)
+  const url = await start([path, '0', '--functions', join(folder, 'functions.mjs')]).listening()
+  expect(JSON.parse(await post(`${url}/run`))).toEqual({
+    sums: [42, String(2n ** 62n - 1n), -1, String(2n ** 63n - 1n), 2 ** 31],
+    half: -0.25,
+    text: 'É',
+    nothing: [null],
+    others: {},
+  })
+})
+
+test('a declaration that cannot be used has a line; a call while the script loads is refused', async () => {
+  const declaring = (functions: string) => `declare module 'extism:host' { interface user {\n${functions} } }`
+  const wrong = script(`${declaring('add(a: string): void')}; export const run = () => 1`, 'plugin.ts')
+  expect(await run(['check', wrong])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('plugin.ts:2:8 cannot be used: "string" is not a type of WebAssembly'),
+  })
+  const early = script(
+    `${declaring('add(a: I64): I64')}; Host.getFunctions().add(1); export const run = () => 1`,
+    'early.ts',
+  )
+  expect(await run(['check', early])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('a script has no access to functions of the host while it is loaded'),
+  })
+})
+
+const asTool = async (url: string, method: string, params: object) => {
+  const response = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  return (await response.json()).result
+}
+
+test.each([
+  [
+    'by types and comments',
+    `interface Sum { a: number; /** Default: 1. */ b?: number }
+/** Adds two numbers. */
+export const add = ({ a, b = 1 }: Sum) => a + b`,
+  ],
+  [
+    'by an export',
+    `export const add = ({ a, b = 1 }) => a + b
+    const properties = { a: { type: 'number' }, b: { type: 'number', description: 'Default: 1.' } }
+    export const tools = { add: { description: 'Adds two numbers.', inputSchema: { type: 'object', properties, required: ['a'] } } }`,
+  ],
+])('a script describes its functions for agents: %s', async (_, source) => {
+  const url = await start([script(source, 'tools.ts'), '0', '--mcp']).listening()
+  const { tools } = await asTool(url, 'tools/list', {})
+  expect(tools).toEqual([
+    {
+      name: 'add',
+      description: 'Adds two numbers.',
+      inputSchema: expect.objectContaining({
+        properties: { a: { type: 'number' }, b: { type: 'number', description: 'Default: 1.' } },
+        required: ['a'],
+      }),
+    },
+  ])
+  const { content } = await asTool(url, 'tools/call', { name: 'add', arguments: { a: 2 } })
+  expect(content).toEqual([{ type: 'text', text: '3' }])
+  const refused = await asTool(url, 'tools/call', { name: 'add', arguments: { b: 2 } })
+  expect(refused).toMatchObject({ isError: true })
 })

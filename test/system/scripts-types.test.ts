@@ -31,13 +31,22 @@ test('editors know the globals of scripts, and what they import of wasm-serve', 
     import { kv } from 'wasm-serve:kv'
     import { socket } from 'wasm-serve:websocket'
 
+    declare module 'extism:host' {
+      interface user {
+        upper(text: PTR): PTR
+      }
+    }
+
     export function f(name: string): string {
       for (const piece of stream) stream.write(piece)
       for (const message of socket) socket.send(message)
       const { status, body } = Http.request({ url: 'https://example.com', headers: { a: 1 } })
       Var.set('status', String(status))
+      const offset = Host.getFunctions().upper(Memory.fromString(name))
+      Memory.find(Number(offset))?.readString()
       return (kv.get(name) ?? '') + Host.inputString() + Config.get('a') + body + new StreamError().code
     }`
   expect(await compile(source)).toBe('')
+  expect(await compile(source.replace('.upper(', '.lower('))).toContain("Property 'lower' does not exist")
   expect(await compile(source.replace('kv.get(name)', 'kv.get(5)'))).toContain("'number' is not assignable")
 })

@@ -481,14 +481,24 @@ test.each([
 })
 
 test('the scripts of the pages are plug-ins', async () => {
-  const scripts = ['README.md', 'docs/write/scripts.md'].flatMap(pageScripts)
-  expect(scripts.length).toBe(5)
+  const pages = ['README.md', 'docs/write/scripts.md', 'docs/write/tools-for-agents.md']
+  const scripts = pages.flatMap(pageScripts)
+  expect(scripts.length).toBe(8)
+  const functions = file(
+    'functions.mjs',
+    "export default { 'extism:host/user': { price_of: (context, name) => context.store(context.read(name).text()) } }",
+  )
   for (const source of scripts) {
-    const { code, stderr } = await run(['check', file('hello.ts', source)])
+    const flags = source.includes('extism:host') ? ['--functions', functions] : []
+    const { code, stderr } = await run(['check', file('hello.ts', source), ...flags])
     expect([source, code, stderr]).toEqual([source, 0, ''])
   }
   const first = pageScripts('docs/write/scripts.md')[0] ?? ''
   expect(await post(await start([file('hello.ts', first), '0']).listening(), 'Ada')).toBe(
     '{"message":"Hello, Ada!"}',
+  )
+  const [tools = ''] = pageScripts('docs/write/tools-for-agents.md')
+  expect(await post(await start([file('tools.ts', tools), '0']).listening(), '{"fruit":"pear"}')).toBe(
+    '{"euros":0.75}',
   )
 })

@@ -27,9 +27,52 @@ export const Host = {
   },
   arrayBufferToBase64: (data) => base64Of(bytesOf(data)),
   base64ToArrayBuffer: (text) => fromBase64(text).buffer,
-  getFunctions: () => {
-    throw new Error('Host.getFunctions: scripts cannot import functions of the host')
-  },
+  getFunctions: () => hostFunctions,
+}
+
+/** Functions of the host that the script declares, by name. */
+let hostFunctions = {}
+
+/** @param declared - See `HostFunction`. */
+export function declareFunctions(declared) {
+  hostFunctions = Object.fromEntries(
+    declared.map(({ name, params, result }, place) => [
+      name,
+      (...given) => callHost(place, params, result, given),
+    ]),
+  )
+}
+
+function callHost(place, params, result, given) {
+  const values = new DataView(new ArrayBuffer(8 * params.length))
+  for (const [at, type] of params.entries()) write(values, at * 8, type, given[at])
+  const { buffer } = host.callUser(place, new Uint8Array(values.buffer))
+  return result && read(new DataView(buffer), result)
+}
+
+/** A block is given as its offset. */
+function write(values, at, type, given) {
+  const value = given instanceof MemoryHandle ? given.offset : given
+  if (type === 'I64')
+    values.setBigInt64(at, typeof value === 'bigint' ? value : BigInt(within(value, 2 ** 63)), true)
+  else if (type === 'I32') values.setInt32(at, within(value, 2 ** 31), true)
+  else if (type === 'F32') values.setFloat32(at, Number(value), true)
+  else values.setFloat64(at, Number(value), true)
+}
+
+/** An integer: the nearest one that the type holds, as in Extism's JavaScript PDK. */
+function within(value, limit) {
+  const whole = Math.trunc(Number(value)) || 0
+  return whole < limit ? Math.max(whole, -limit) : limit === 2 ** 63 ? 2n ** 63n - 1n : limit - 1
+}
+
+/** Numbers, as in Extism's JavaScript PDK; an integer that a number cannot hold is a bigint. */
+function read(values, type) {
+  if (type === 'I32') return values.getInt32(0, true)
+  if (type === 'F32') return values.getFloat32(0, true)
+  if (type === 'F64') return values.getFloat64(0, true)
+  const value = values.getBigInt64(0, true)
+  return Number.isSafeInteger(Number(value)) ? Number(value) : value
 }
 
 function textInput() {

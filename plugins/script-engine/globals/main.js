@@ -3,7 +3,7 @@ import { structuredClone } from './clone.js'
 import { console } from './console.js'
 import { crypto } from './crypto.js'
 import { AbortController, AbortSignal, CustomEvent, Event, EventTarget } from './events.js'
-import { Config, Host, Http, Memory, MemoryHandle, Var } from './extism.js'
+import { Config, declareFunctions, Host, Http, Memory, MemoryHandle, Var } from './extism.js'
 import { fetch, Headers, Request, Response } from './fetch.js'
 import { describe } from './inspect.js'
 import { kv, StoreError } from './kv.js'
@@ -56,6 +56,7 @@ export const engine = {
     const about = JSON.parse(json)
     setAbout(about)
     functions = about.functions
+    declareFunctions(about.hostFunctions)
     return about
   },
   ended: () => {

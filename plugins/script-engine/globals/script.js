@@ -26,10 +26,21 @@ const isFunction = (value) => typeof value === 'function' && !isClass(value)
 /** The functions of a module, by name. A module that was bundled from `module.exports` has them as `default`. */
 function functionsOf(exported) {
   if (exported === module.exports && isFunction(exported)) return { default: exported }
-  const own = Object.entries(exported).filter(([, value]) => isFunction(value))
-  if (own.length > 0 || typeof exported.default !== 'object' || exported.default === null)
-    return Object.fromEntries(own)
-  return Object.fromEntries(Object.entries(exported.default).filter(([, value]) => isFunction(value)))
+  const own = Object.entries(exported).some(([, value]) => isFunction(value))
+  const isDefault = !own && typeof exported.default === 'object' && exported.default !== null
+  const from = isDefault ? exported.default : exported
+  const functions = Object.fromEntries(Object.entries(from).filter(([, value]) => isFunction(value)))
+  const { tools } = from
+  if (typeof tools !== 'object' || tools === null) return functions
+  return { ...functions, [DESCRIBE]: functions[DESCRIBE] ?? (() => ({ tools: toolsOf(tools) })) }
+}
+
+/** The function that describes the others for agents. */
+const DESCRIBE = 'describe'
+
+/** A list of descriptions, or descriptions by the names of functions. */
+function toolsOf(tools) {
+  return Array.isArray(tools) ? tools : Object.entries(tools).map(([name, tool]) => ({ name, ...tool }))
 }
 
 /** Whether it has parameters: without any it reads the input, if at all, by itself. */

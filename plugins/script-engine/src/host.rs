@@ -1,6 +1,6 @@
 //! The functions of the host for `globals.js`. Bytes are Uint8Arrays.
 
-use crate::{clock, wasm_serve, web_url};
+use crate::{clock, user_hosts, wasm_serve, web_url};
 use extism_pdk::{config, extism, var, LogLevel, Memory};
 use rquickjs::{
     function::{Func, Opt},
@@ -33,6 +33,7 @@ pub fn functions<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     host.set("sleep", Func::from(|ms: f64| std::thread::sleep(Duration::from_secs_f64(ms / 1_000.0))))?;
     host.set("parseUrl", Func::from(web_url::parse))?;
     host.set("changeUrl", Func::from(web_url::change))?;
+    host.set("callUser", Func::from(user_hosts::call))?;
     wasm_serve::add(&host)?;
     Ok(host)
 }

@@ -3,6 +3,7 @@
 
 mod clock;
 mod host;
+mod user_hosts;
 mod wasm_serve;
 mod web_url;
 

@@ -1,3 +1,4 @@
+import { USER_NAMESPACE } from '../../module/names.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
 import type { CallContext } from '../call-context.ts'
 import type { HostFunction } from '../host-functions.ts'
@@ -38,8 +39,6 @@ const QUESTIONS = ['create_elicitation', 'create_message', 'list_roots'] as cons
 /** Maximum characters of a message. */
 const MAX_MESSAGE = 65_536
 
-const NAMESPACE = 'extism:host/user'
-
 interface Operations {
   readonly send: Operation<[name: string, text: string], string | undefined>
 }
@@ -50,7 +49,7 @@ type SendToAgent = (name: AgentMessage, text: string, host: object | null) => st
 /** Messages of a guest to the client of its call, and questions with their answers. */
 export const agent: GuestService = defineService<Operations, SendToAgent>({
   name: 'agent',
-  imports: { [NAMESPACE]: [...MESSAGES, ...QUESTIONS] },
+  imports: { [USER_NAMESPACE]: [...MESSAGES, ...QUESTIONS] },
   operations: { send: ['text', 'text'] },
   isOffered: ({ contract }) => contract === 'hyper-mcp' || contract === 'raw' || contract === 'http',
   open: (use) => (importsOf(agent, use).length > 0 ? openAgent : undefined),
@@ -58,7 +57,7 @@ export const agent: GuestService = defineService<Operations, SendToAgent>({
     ({ ask }) =>
     (name, text) =>
       ask.send(undefined, name, text),
-  serve: (send) => ({ functions: { [NAMESPACE]: agentFunctions(send) } }),
+  serve: (send) => ({ functions: { [USER_NAMESPACE]: agentFunctions(send) } }),
 })
 
 /** Whether a guest may send messages to the client of its call, or ask it. */

@@ -1,3 +1,4 @@
+import { USER_NAMESPACE } from '../../module/names.ts'
 import type { MaybePromise } from '../../platform/maybe-promise.ts'
 import { hostImports } from '../../plugin/host-imports.ts'
 import type { Plugin } from '../../plugin/plugin.ts'
@@ -27,13 +28,12 @@ type Operations = {
 }
 
 /** The namespace of the functions in Extism's own example. It may also have functions of the user. */
-const EXTISM_USER = 'extism:host/user'
 
 /** The namespace of all store functions. */
 const KV = 'wasm-serve:kv'
 
 const IMPORTS = {
-  [EXTISM_USER]: ['kv_read', 'kv_write'],
+  [USER_NAMESPACE]: ['kv_read', 'kv_write'],
   [KV]: ['get', 'set', 'delete', 'list', 'compare_and_swap', 'set_if_absent'],
 } as const
 
@@ -103,7 +103,7 @@ export const KV_CODES = {
 export function kvFunctions(client: KvClient): FunctionsOf<typeof IMPORTS> {
   const { define } = new Definer(client)
   return {
-    [EXTISM_USER]: {
+    [USER_NAMESPACE]: {
       kv_read: define('get', readKeyArgument, (context, reply) =>
         // Four zero bytes for no value: the plug-in of Extism's example reads a number.
         store(context, orThrow(reply) ?? new Uint8Array(4)),

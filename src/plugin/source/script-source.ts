@@ -1,8 +1,11 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { createRequire, isBuiltin } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { ScriptInvalidError } from '../../errors/errors.ts'
 import { bundleScript, NO_NODE } from '../../script/bundle.ts'
 import type { BuiltScript } from '../../script/engine.ts'
+import { DeclarationError, type HostFunction, readHostFunctions } from '../../script/host-functions.ts'
 import { isModuleFile, type Script, type ScriptFacts } from '../../script/script.ts'
 import { buildInThread } from '../load-threads.ts'
 
@@ -27,7 +30,9 @@ export async function pluginOfFile(
   options: ScriptOptions,
 ): Promise<Uint8Array> {
   const file = basename(path)
-  const written: Script = { file, source: textOf(bytes, path), isModule: isModuleFile(file) }
+  const source = textOf(bytes, path)
+  const hostFunctions = await hostFunctionsOf(path, source, options)
+  const written: Script = { file, source, isModule: isModuleFile(file), hostFunctions }
   const hasTypes = /\.[cm]?ts$/i.test(file)
   const first = /x$/i.test(file) ? {} : await buildInThread({ script: written, hasTypes }, options)
   const missing = first.facts && importOf(first.facts)
@@ -38,9 +43,48 @@ export async function pluginOfFile(
   if (options.isAlone)
     throw new ScriptInvalidError(path, 'its digest or signature covers this file only, and it needs more')
   const what = missing === undefined && !hasImports ? `the TypeScript of ${path}` : `an import of ${path}`
-  const { source, map } = await bundleScript(path, what, options.onFile)
-  const bundled: Script = { file, source, isModule: true, map }
+  const bundle = await bundleScript(path, what, options.onFile)
+  const bundled: Script = { file, ...bundle, isModule: true, hostFunctions }
   return finish(await buildInThread({ script: bundled, hasTypes: false }, options), bundled, path)
+}
+
+/**
+ * The functions of the host that a script declares: itself, or in the file of declarations beside it, as Extism's JavaScript compiler reads
+ * them.
+ */
+async function hostFunctionsOf(
+  path: string,
+  source: string,
+  options: ScriptOptions,
+): Promise<readonly HostFunction[]> {
+  const own = declaredIn(path, source)
+  if (own.length > 0) return own
+  const beside = path.replace(/\.([cm]?)[jt]sx?$/i, '.d.$1ts')
+  if (!existsSync(beside)) return []
+  options.onFile?.(beside)
+  const text = await readFile(beside, 'utf8')
+  const functions = declaredIn(beside, text)
+  if (functions.length > 0 && options.isAlone)
+    throw new ScriptInvalidError(
+      path,
+      `its digest or signature covers this file only, and not ${beside}: declare the functions of the host in the script`,
+    )
+  return functions
+}
+
+/** @throws {@link ScriptInvalidError} with the place in the file. */
+function declaredIn(path: string, text: string): readonly HostFunction[] {
+  try {
+    return readHostFunctions(text)
+  } catch (error) {
+    if (!(error instanceof DeclarationError)) throw error
+    throw new ScriptInvalidError(placeAt(path, text, error.at), error.message)
+  }
+}
+
+function placeAt(path: string, text: string, at: number): string {
+  const before = text.slice(0, at).split('\n')
+  return `${path}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
 }
 
 /** The import for which a script has failed. Others may be tried. */
@@ -78,9 +122,7 @@ function placeOfImport({ source }: Script, name: string, path: string): string {
   const at = [`'${name}'`, `"${name}"`, `\`${name}\``]
     .map((text) => source.indexOf(text))
     .find((found) => found >= 0)
-  if (at === undefined) return path
-  const before = source.slice(0, at).split('\n')
-  return `${path}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
+  return at === undefined ? path : placeAt(path, source, at)
 }
 
 function textOf(bytes: Uint8Array, path: string): string {

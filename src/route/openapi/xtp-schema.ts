@@ -2,6 +2,8 @@ import { readFile, stat } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { type ConfigMap, nodeAt, toData } from '../../options/config-node.ts'
 import { isUrl, splitPin } from '../../plugin/source/url.ts'
+import { schemaOfScript } from '../../script/function-types.ts'
+import { isScript } from '../../script/script.ts'
 
 /**
  * Inputs and outputs of a plug-in's functions, from its XTP schema.
@@ -85,14 +87,16 @@ async function readBeside(path: string, refuse: Refuse = ignore): Promise<XtpSch
   return text === undefined ? undefined : parseXtpSchema(text, refuse)
 }
 
-/** The text of the schema beside a plug-in. @returns undefined if there is none. */
+/** The text of the schema beside a plug-in, or that of the types of a script. @returns undefined if there is none. */
 export async function readXtpText(path: string, refuse: Refuse = ignore): Promise<string | undefined> {
   const base = path.slice(0, path.length - extname(path).length)
   for (const ending of ENDINGS) {
     const text = await readSmall(base + ending, refuse)
     if (text !== undefined) return text
   }
-  return undefined
+  const script = isScript(path) ? await readSmall(path, ignore) : undefined
+  const schema = script === undefined ? undefined : schemaOfScript(script)
+  return schema && JSON.stringify(schema)
 }
 
 async function readSmall(path: string, refuse: Refuse): Promise<string | undefined> {

@@ -12,8 +12,8 @@ test('the sources have not grown without a reason (npx tsx scripts/growth.ts "Th
   expect(growth(readGrowth(), staticFigures(sources()))).toEqual([])
 })
 
-test('the page about the architecture has the figures of the journeys (npm run journeys)', () => {
-  const written = readFileSync(new URL('../../../docs/explain/architecture.md', import.meta.url), 'utf8')
+test('the page about the source has the figures of the journeys (npm run journeys)', () => {
+  const written = readFileSync(new URL('../../../docs/contribute/source.md', import.meta.url), 'utf8')
   expect(written).toBe(renderJourneys(written, readGrowth()))
 })
 

@@ -55,9 +55,9 @@ test('a folder that has no place is found, and what is not there', () => {
   ])
 })
 
-test('the files that the page about the architecture names are there', () => {
+test('the files that the page about the source names are there', () => {
   const root = new URL('../../../', import.meta.url)
-  const page = readFileSync(new URL('docs/explain/architecture.md', root), 'utf8')
+  const page = readFileSync(new URL('docs/contribute/source.md', root), 'utf8')
   const named = [...page.matchAll(/`(\w[\w-]*\/[\w/-]+\.ts)`/g)].map(([, path]) => path ?? '')
   expect(named.length).toBeGreaterThan(20)
   expect(named.filter((path) => !existsSync(new URL(`src/${path}`, root)))).toEqual([])

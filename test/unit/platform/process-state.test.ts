@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { renderArchitecture } from '../../../scripts/reference.ts'
+import { renderSource } from '../../../scripts/reference.ts'
 import { PROCESS_STATE } from '../../../src/platform/process-state.ts'
 
 const SRC = new URL('../../../src/', import.meta.url)
@@ -29,9 +29,9 @@ test('what servers in one process share is listed', () => {
   expect(found.sort()).toEqual(Object.keys(PROCESS_STATE).sort())
 })
 
-test('the page about the architecture has the table (npm run reference)', () => {
-  const page = readFileSync(new URL('../docs/explain/architecture.md', SRC), 'utf8')
-  expect(page).toBe(renderArchitecture(page))
+test('the page about the source has the table (npm run reference)', () => {
+  const page = readFileSync(new URL('../docs/contribute/source.md', SRC), 'utf8')
+  expect(page).toBe(renderSource(page))
 })
 
 /** Names of the variables of a module, and of its constants that can change: objects of a class, empty collections. */
