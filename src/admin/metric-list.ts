@@ -211,7 +211,7 @@ export const METRICS: readonly Metric[] = [
   ofProcesses(
     'gauge',
     'silent_seconds',
-    'Seconds since the last sign of life of the process',
+    'Seconds since the last heartbeat of the process',
     ({ silentMs = 0 }) => silentMs / 1_000,
   ),
   ofProcesses(
