@@ -14,7 +14,6 @@ import { chartConfigProperties } from './config-schema.ts'
 
 const ROOT = new URL('../', import.meta.url)
 const CHART = 'deploy/helm/wasm-serve/'
-const PAGE = 'docs/operate/kubernetes.md'
 const CLOUDS = 'docs/operate/clouds.md'
 const COMPOSE = 'deploy/compose/compose.yaml'
 const README = `${CHART}README.md`
@@ -43,7 +42,6 @@ export function renderChart(): Readonly<Record<string, string>> {
     [`${CHART}files/alerts.yaml`]: read('deploy/prometheus/alerts.yaml'),
     [`${CHART}files/dashboard.json`]: read('deploy/grafana/dashboard.json'),
     [COMPOSE]: read(COMPOSE).replace(/(:-[^:}]+:)[^}]+/, `$1${version}`),
-    [PAGE]: withValues(read(PAGE), values),
     [README]: withValues(read(README), values),
     [CLOUDS]: withExamples(read(CLOUDS)),
   }

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { METRICS } from '../src/admin/metric-list.ts'
+import { METRICS, type Metric } from '../src/admin/metric-list.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
 import '../src/errors/errors.ts'
 import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
@@ -38,14 +38,25 @@ export function renderSource(page: string): string {
   return withTables(page, { 'process-state': `${table}\n` })
 }
 
-/** The page of operations with its table as the metrics are. */
+/** Labels that all metrics of routes have. */
+const ROUTE_LABELS: readonly string[] = ['route', 'plugin', 'digest']
+
+/** The page of operations with its tables as the metrics are. */
 export function renderOperations(page: string): string {
-  const rows = METRICS.map(({ name, type, labels, help }) => {
-    const labelled = labels.length === 0 ? '' : labels.map((label) => `\`${label}\``).join(', ')
-    return `| \`${name}\` | ${type} | ${labelled} | ${help}. |`
+  const isOfRoute = ({ labels }: Metric) => labels.includes('route')
+  return withTables(page, {
+    'route-metrics': renderMetrics(METRICS.filter(isOfRoute), ROUTE_LABELS),
+    'server-metrics': renderMetrics(METRICS.filter((metric) => !isOfRoute(metric))),
   })
-  const metrics = ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n')
-  return withTables(page, { metrics: `${metrics}\n` })
+}
+
+/** @param known - Labels that the page names. */
+function renderMetrics(metrics: readonly Metric[], known: readonly string[] = []): string {
+  const rows = metrics.map(({ name, type, labels, help }) => {
+    const others = labels.filter((label) => !known.includes(label)).map((label) => `\`${label}\``)
+    return `| \`${name}\` | ${type} | ${others.join(', ')} | ${help}. |`
+  })
+  return ['| metric | type | labels | meaning |', '| --- | --- | --- | --- |', ...rows, ''].join('\n')
 }
 
 /**
@@ -69,12 +80,10 @@ export function renderSecurity(page: string, promises: string): string {
 /** The page of the module limits, with a generated table. */
 export function renderModuleLimits(page: string): string {
   const rows = LIMIT_NAMES.map((name) => {
-    const { what, limit, seen } = MODULE_LIMITS[name]
-    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
+    const { what, limit } = MODULE_LIMITS[name]
+    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} |`
   })
-  const table = ['| name | counted | limit | maximum seen |', '| --- | --- | ---: | ---: |', ...rows].join(
-    '\n',
-  )
+  const table = ['| name | counted | limit |', '| --- | --- | ---: |', ...rows].join('\n')
   return withTables(page, { 'module-limits': `${table}\n` })
 }
 

@@ -36,7 +36,7 @@ export type Metric =
 /** The labels of a version of a route. */
 const ROUTE = ['route', 'plugin', 'digest'] as const
 
-/** The only description of the metrics of wasm-serve: the table in `docs/operate/metrics-and-logs.md` is generated from it. */
+/** The only description of the metrics of wasm-serve: the tables in `docs/operate/metrics-and-logs.md` are generated from it. */
 export const METRICS: readonly Metric[] = [
   {
     type: 'counter',
@@ -51,35 +51,30 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'histogram',
     name: 'wasm_serve_queue_wait_seconds',
-    help: 'Time that calls waited for an instance, in seconds; with threads, including the transfer both ways',
+    help: 'Time that calls waited for an instance, in seconds',
     labels: ROUTE,
     read: ({ meters }) => meters.all.map(({ labels, queueMs }) => [labels, queueMs]),
   },
   {
     type: 'histogram',
     name: 'wasm_serve_guest_seconds',
-    help: 'Time that guests ran, in seconds, for any outcome',
+    help: 'Time that guests ran, in seconds',
     labels: ROUTE,
     read: ({ meters }) => meters.all.map(({ labels, guestMs }) => [labels, guestMs]),
   },
   ofEngines('gauge', 'queue_length', 'Calls waiting for an instance', ({ waiting }) => waiting),
-  ofEngines(
-    'gauge',
-    'running_calls',
-    'Calls assigned to instances, including those queued in threads',
-    ({ running }) => running,
-  ),
+  ofEngines('gauge', 'running_calls', 'Calls assigned to instances', ({ running }) => running),
   ofEngines('gauge', 'instances', 'Open instances, including spare ones', ({ instances }) => instances),
   ofEngines(
     'gauge',
     'guest_memory_bytes',
-    'Memory of the guests, in bytes, as far as modules export it',
+    'Exported memory of the guests, in bytes',
     ({ guestBytes }) => guestBytes,
   ),
   ofEngines(
     'gauge',
     'kernel_memory_bytes',
-    'Memory for the exchange between guests and host, in bytes',
+    'Memory for input and output of guests, in bytes',
     ({ kernelBytes }) => kernelBytes,
   ),
   ofEngines(
@@ -91,7 +86,7 @@ export const METRICS: readonly Metric[] = [
   ofEngines(
     'counter',
     'recycles_total',
-    'Instances replaced at the end of their configured lifetime',
+    'Instances replaced at the end of their lifetime',
     ({ recycled }) => recycled,
   ),
   ofEngines(
@@ -100,30 +95,17 @@ export const METRICS: readonly Metric[] = [
     'Guests terminated because they ran longer than timeoutMs',
     (stats) => stats.timeouts,
   ),
-  ofEngines(
-    'gauge',
-    'breaker_open',
-    '1 if calls are refused because no instance can be started, else 0',
-    ({ isBreakerOpen }) => (isBreakerOpen ? 1 : 0),
+  ofEngines('gauge', 'breaker_open', '1 if no instance can be started, else 0', ({ isBreakerOpen }) =>
+    isBreakerOpen ? 1 : 0,
   ),
-  ofEngines(
-    'gauge',
-    'stuck_threads',
-    'Threads stuck in native calls, including those of earlier pools of the same plug-in and of trial starts',
-    ({ stuck }) => stuck,
-  ),
+  ofEngines('gauge', 'stuck_threads', 'Threads stuck in native calls', ({ stuck }) => stuck),
   ofEngines(
     'counter',
     'dropped_log_lines_total',
-    'Guest log lines dropped because a call exceeded 100 lines or the plug-in exceeded logRate',
+    'Guest log lines that were dropped',
     ({ droppedLines }) => droppedLines,
   ),
-  ofEngines(
-    'counter',
-    'budget_checks_total',
-    'Checks for interrupts of guests with a budget: their work',
-    ({ checks }) => checks,
-  ),
+  ofEngines('counter', 'budget_checks_total', 'Checks for interrupts in guests', ({ checks }) => checks),
   {
     type: 'counter',
     name: 'wasm_serve_outbound_requests_total',
@@ -147,32 +129,34 @@ export const METRICS: readonly Metric[] = [
         }),
       ),
   },
-  ofStreams('exchanges_total', 'Exchanges whose guests stream', 'exchanges'),
-  ofStreams('received_bytes_total', 'Bytes of bodies that guests read as streams', 'received'),
-  ofStreams('sent_bytes_total', 'Bytes of answers that guests wrote as streams', 'sent'),
-  ofStreams('broken_total', 'Answers that were broken off after their guests had started them', 'broken'),
+  ofStreams('exchanges_total', 'Exchanges with streams', 'exchanges'),
+  ofStreams('received_bytes_total', 'Bytes that guests read as streams', 'received'),
+  ofStreams('sent_bytes_total', 'Bytes that guests wrote as streams', 'sent'),
+  ofStreams('broken_total', 'Aborted responses of guests that stream', 'broken'),
   timeOfStreams(
     'first_byte_seconds',
-    'Time from requests to the first bytes of answers that guests wrote as streams, in seconds',
+    'Time from a request to the first byte of its streamed response, in seconds',
     ({ firstByteMs }) => firstByteMs,
   ),
   timeOfStreams(
     'duration_seconds',
-    'Time from requests until the guests that stream had ended, in seconds',
+    'Time from a request until its streaming guest returned, in seconds',
     ({ durationMs }) => durationMs,
   ),
   ofSockets('gauge', 'connections', 'Open WebSockets', (counts) => counts.of('opened') - counts.of('closed')),
-  ofSockets('counter', 'connections_total', 'WebSockets that were opened', (counts) => counts.of('opened')),
-  ofSockets('counter', 'received_messages_total', 'Messages of clients', (counts) => counts.of('messagesIn')),
+  ofSockets('counter', 'connections_total', 'Opened WebSockets', (counts) => counts.of('opened')),
+  ofSockets('counter', 'received_messages_total', 'Messages from clients', (counts) =>
+    counts.of('messagesIn'),
+  ),
   ofSockets('counter', 'sent_messages_total', 'Messages to clients', (counts) => counts.of('messagesOut')),
-  ofSockets('counter', 'received_bytes_total', 'Bytes of messages of clients', (counts) =>
+  ofSockets('counter', 'received_bytes_total', 'Bytes of messages from clients', (counts) =>
     counts.of('bytesIn'),
   ),
   ofSockets('counter', 'sent_bytes_total', 'Bytes of messages to clients', (counts) => counts.of('bytesOut')),
   {
     type: 'counter',
     name: 'wasm_serve_websocket_closes_total',
-    help: 'WebSockets that have closed, by code: 1000 and so on, other',
+    help: 'Closed WebSockets, by code: 1000 and so on, other',
     labels: [...ROUTE, 'code'],
     read: ({ meters }) =>
       meters.all.flatMap(({ labels, sockets }) =>
@@ -184,7 +168,7 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'counter',
     name: 'wasm_serve_reloads_total',
-    help: 'Reloads of plug-ins and configuration, by result: ok, refused (the previous state stays)',
+    help: 'Reloads by result: ok, refused',
     labels: ['result'],
     read: ({ meters: { reloads } }) =>
       reloads.names.map((result): Sample => [{ result }, reloads.of(result)]),
@@ -192,7 +176,7 @@ export const METRICS: readonly Metric[] = [
   {
     type: 'gauge',
     name: 'wasm_serve_configuration_behind',
-    help: '1 if configuration, files or tags are not served as they were read last, because reloads fail, else 0',
+    help: '1 if the last configuration, files or tags are not served because reloads fail, else 0',
     labels: [],
     read: ({ served }) => [[{}, served.server.deployments?.behind ? 1 : 0]],
   },
@@ -211,25 +195,23 @@ export const METRICS: readonly Metric[] = [
     read: ({ served }) => [[{}, served.server.routes.length]],
   },
   ofFleet('revision', 'Revision of the fleet that the node serves', ({ revision }) => revision),
-  ofFleet('newest_revision', 'Newest revision of the fleet that the node has seen', ({ newest }) => newest),
-  ofFleet('connected', '1 if the store of the fleet answers, else 0', ({ isConnected }) =>
+  ofFleet('newest_revision', 'Newest revision of the fleet', ({ newest }) => newest),
+  ofFleet('connected', '1 if the store of the fleet is reachable, else 0', ({ isConnected }) =>
     Number(isConnected),
   ),
   ofFleet(
     'silent_seconds',
-    'Seconds since the store of the fleet has answered; 0 while it answers',
+    'Seconds since the store of the fleet was reachable',
     ({ silentSeconds }) => silentSeconds,
   ),
-  ofFleet('refused', '1 if the node refuses a revision of the fleet, else 0', ({ refused }) =>
+  ofFleet('refused', '1 if the node rejects a revision of the fleet, else 0', ({ refused }) =>
     Number(refused !== undefined),
   ),
-  ofProcesses('gauge', 'up', '1 if the process serves and is not silent, else 0', ({ state }) =>
-    state === 'serving' ? 1 : 0,
-  ),
+  ofProcesses('gauge', 'up', '1 if the process serves, else 0', ({ state }) => (state === 'serving' ? 1 : 0)),
   ofProcesses(
     'gauge',
     'silent_seconds',
-    'Seconds since the last sign of life of the process',
+    'Seconds since the last heartbeat of the process',
     ({ silentMs = 0 }) => silentMs / 1_000,
   ),
   ofProcesses(
@@ -239,16 +221,11 @@ export const METRICS: readonly Metric[] = [
     ({ memoryBytes = 0 }) => memoryBytes,
   ),
   ofProcesses('gauge', 'connections', 'Open connections of the process', ({ connections }) => connections),
-  ofProcesses(
-    'counter',
-    'lost_total',
-    'Processes of this number that ended without being asked to',
-    ({ lost }) => lost,
-  ),
+  ofProcesses('counter', 'lost_total', 'Processes of this number that were lost', ({ lost }) => lost),
   {
     type: 'gauge',
     name: 'wasm_serve_plugin_info',
-    help: 'Always 1; a plug-in of a registry, or a signed one: its artifact or URL, and the verified signer',
+    help: 'Always 1; artifact or URL, and verified signer of a plug-in',
     labels: ['plugin', 'digest', 'origin', 'signer'],
     read: ({ served }) => originSamples(served),
   },

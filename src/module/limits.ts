@@ -29,7 +29,7 @@ export const MODULE_LIMITS = {
   codeBytes: { limit: 134_217_728, seen: 55_708_022, what: 'bytes of code' },
   /** V8 keeps types for the life of the process, and Node.js 20 compares each with all: 5,000 take 0.4 s. */
   types: { limit: 5_000, seen: 1_719, what: 'types' },
-  typeValues: { limit: 60_000, seen: 13_827, what: 'parameters, results and fields in all its types' },
+  typeValues: { limit: 60_000, seen: 13_827, what: 'parameters, results and fields in all types' },
   imports: { limit: 10_000, seen: 834, what: 'imports' },
   functions: { limit: 300_000, seen: 83_373, what: 'functions' },
   tables: { limit: 16, seen: 3, what: 'tables' },
@@ -50,24 +50,24 @@ export const MODULE_LIMITS = {
   allExpressionBytes: {
     limit: 4_000_000,
     seen: 583_202,
-    what: 'bytes in all its constant expressions',
+    what: 'bytes in all constant expressions',
   },
-  allLocals: { limit: 4_000_000, seen: 419_071, what: 'locals in all its functions' },
+  allLocals: { limit: 4_000_000, seen: 419_071, what: 'locals in all functions' },
   allWork: {
     limit: 300_000_000,
     seen: 75_227_995,
-    what: 'values where branches begin and end, in all its functions',
+    what: 'values where branches begin and end, in all functions',
   },
   allCallValues: {
     limit: 16_000_000,
     seen: 3_957_033,
-    what: 'values handed to and from calls, in all its functions',
+    what: 'values passed to and from calls, in all functions',
   },
   /** V8 optimises functions that run for some time, one of a module at a time: 10 s. */
   allOptimisingCost: {
     limit: 5_200_000_000,
     seen: 4_868_018_324,
-    what: 'units of cost to optimise all its functions (estimated)',
+    what: 'units of cost to optimize all functions (estimated)',
   },
 
   /* Per item. */
@@ -82,28 +82,28 @@ export const MODULE_LIMITS = {
   /* Per function. */
   /** Optimising takes 1.2 s for each MB. */
   functionBytes: { limit: 6_000_000, seen: 4_452_260, what: 'bytes' },
-  locals: { limit: 10_000, seen: 2_457, what: 'locals, with its parameters' },
-  nesting: { limit: 15_000, seen: 3_290, what: 'blocks in one another' },
-  stackValues: { limit: 5_000, seen: 258, what: 'values on the stack at a time' },
+  locals: { limit: 10_000, seen: 2_457, what: 'locals and parameters' },
+  nesting: { limit: 15_000, seen: 3_290, what: 'nested blocks' },
+  stackValues: { limit: 5_000, seen: 258, what: 'values on the stack' },
   /** Equal to V8's limit. */
   branchTargets: { limit: 65_520, seen: 5_490, what: 'targets of one br_table' },
   /** All locals and the stack at each start and end of a block, each branch and each call in a try. First call: 0.5 s. */
   functionWork: { limit: 20_000_000, seen: 14_820_345, what: 'values where branches begin and end' },
   /** All locals and the stack at each instruction. First call: 0.3 s. */
-  walk: { limit: 800_000_000, seen: 215_758_603, what: 'values over all its instructions' },
+  walk: { limit: 800_000_000, seen: 215_758_603, what: 'live values, summed over all instructions' },
   /** First call: 0.3 s; Node.js 20 optimises it for 2 s. */
-  callValues: { limit: 1_500_000, seen: 1_024_378, what: 'values handed to and from calls' },
+  callValues: { limit: 1_500_000, seen: 1_024_378, what: 'values passed to and from calls' },
   /** Locals that may differ where branches meet, counted per branch. V8 optimises for 2.6 s. */
-  joins: { limit: 10_000_000, seen: 2_389_834, what: 'values that branches bring to the ends of blocks' },
+  joins: { limit: 10_000_000, seen: 2_389_834, what: 'values that branches pass to the ends of blocks' },
   /** Locals that may differ where branches meet at the start of a loop. Node.js 20 optimises for 0.6 s. */
-  loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches bring to the starts of loops' },
+  loopJoins: { limit: 200_000, seen: 43_211, what: 'values that branches pass to the starts of loops' },
   /** V8 reads an inner loop once per enclosing loop. It optimises for 0.2 s. */
-  loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of loops in one another' },
+  loopBytes: { limit: 15_000_000, seen: 3_585_752, what: 'bytes of nested loops' },
   /** By `optimising-cost.ts`. Optimising takes 1 s, and 512 MiB. */
   optimisingCost: {
     limit: 420_000_000,
     seen: 390_953_928,
-    what: 'units of cost to be optimised (estimated)',
+    what: 'units of cost to optimize (estimated)',
   },
 } as const satisfies Record<string, ModuleLimit>
 

@@ -42,7 +42,7 @@ import { keepSection, renderOrigin } from './page.ts'
  *
  * Builds the image twice, and runs it as an orchestrator does: as its user, without capabilities, on a read-only root, in 256 MiB.
  * Needs root, and apt-get install buildah podman runc debootstrap docker-registry. Writes the results to
- * docs/contribute/long-tests.md and docs/operate/deploy.md, and exits with 1 if one is not as expected.
+ * docs/contribute/long-tests.md, and exits with 1 if one is not as expected.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -450,7 +450,7 @@ function renderFigures({ bytes, compressed, alone, processes, peak }: ImageMeasu
     `${Math.round(median[name])} ms (${Math.round(fastest[name])} ms)`
   const mib = (size: number) => `${Math.round(size / 1024 / 1024)} MiB`
   return [
-    `\`npx tsx test/long/image.ts\` measures it. ${renderOrigin()}. ${podman('--version')}, runc.`,
+    `Measured with ${podman('--version')} and runc:`,
     '',
     '| figure | value |',
     '| --- | ---: |',
@@ -493,12 +493,8 @@ try {
   const compressed = await compressedBytes()
   const alone = await measureStarts(['/plugins'])
   const processes = await measureStarts(['/plugins', '--processes', '2'])
-  keepSection('image', render(node))
-  keepSection(
-    'figures of the image',
-    renderFigures({ bytes, compressed, alone, processes, peak }),
-    'deploy.md',
-  )
+  const figures = renderFigures({ bytes, compressed, alone, processes, peak })
+  keepSection('image', `${render(node)}\n\n${figures}`)
   if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
 } finally {
   await endContainers()

@@ -580,6 +580,6 @@ describeWith(['go'], () => {
 
   test('the page shows files of values, and each cloud has one', () => {
     const kinds = page.filter(({ code }) => code.startsWith('# ') && !/^# (Chart|values)\.yaml/.test(code))
-    expect(kinds).toHaveLength(6)
+    expect(kinds).toHaveLength(5)
   })
 })
