@@ -1,5 +1,4 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { STATUS_CODES } from 'node:http'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metric-list.ts'
@@ -198,16 +197,16 @@ function cell(text: string): string {
 }
 
 const SITES: Readonly<Record<FailureSite, readonly [title: string, how: string]>> = {
-  log: ['Last lines of a log', 'Written to standard error before the process ends.'],
+  log: ['Last line of the log', 'Written to standard error before the process exits.'],
   command: [
     'Commands and loading',
-    'The command prints the message with its code to standard error, and exits with 2 for a mistake of the caller, else with 1. A program gets an error with this `code`.',
+    'A command prints the message and the code to standard error, and exits with 2 for a mistake of the caller, otherwise with 1.',
   ],
-  guest: ['In a guest', 'What a guest finds as a code, or at the beginning of a reason.'],
-  extism: ['`wasm-serve/extism`', 'Thrown by a plug-in of `wasm-serve/extism`.'],
+  guest: ['In a guest', 'The guest gets the code, or a reason that begins with it.'],
+  extism: ['`wasm-serve/extism`', 'Thrown by plug-ins of `wasm-serve/extism`.'],
 }
 
-/** The failures that appear at a site, or as answers, by status and code. */
+/** The failures that appear at a site, or as responses, by status and code. */
 function failuresAt(site?: FailureSite): FailureEntry[] {
   return failureEntries()
     .filter((entry) => entry.site === site)
@@ -217,9 +216,8 @@ function failuresAt(site?: FailureSite): FailureEntry[] {
 function renderErrors(): string {
   const render = (entry: FailureEntry) => {
     const status = statusOf(entry)
-    const name = STATUS_CODES[status] ? ` (${STATUS_CODES[status]})` : ''
-    const how = entry.site ? '' : `Status ${status}${name}. `
-    return `### ${entry.code}\n\n${how}${entry.cause}\n\n*Remedy:* ${entry.remedy}`
+    const how = entry.site ? '' : `Status ${status}. `
+    return `### ${entry.code}\n\n${how}${entry.cause}\n\n${entry.remedy}`
   }
   const others = Object.entries(SITES).map(([site, [title, how]]) => {
     const entries = failuresAt(site as FailureSite).map(render)
@@ -229,10 +227,10 @@ function renderErrors(): string {
 
 ${GENERATED}
 
-Each code stands for one failure and does not change. Answers carry it as \`code\` of their
-[problem details](http.md#problem-details), log lines as \`code\`, and errors of the library as \`code\`.
+Each failure has a code that never changes, below with its cause and its remedy. It is the field \`code\` of
+[problem details](http.md#problem-details), of log lines, and of errors of the library.
 
-## Answers of a server
+## Responses
 
 ${failuresAt().map(render).join('\n\n')}
 
@@ -251,15 +249,15 @@ async function renderCommands(): Promise<string> {
 
 ${GENERATED}
 
-Each command as its \`--help\` shows it. [Commands](../start/commands.md) has examples.
+The \`--help\` of each command. [Commands](../start/commands.md) has examples.
 
 | exit code | meaning |
 | ---: | --- |
-| 0 | The command is done; the server ended after SIGTERM or SIGINT. |
-| 1 | It failed: a guest's error, a check, an address in use, a download. |
-| 2 | The command line, a variable, a file or a plug-in is wrong. |
-| 75 | Four threads cannot be ended (\`WASM_SERVE_PROCESS_STUCK\`): start the process again. |
-| 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): start the process again. |
+| 0 | Success, or the server stopped after SIGTERM or SIGINT. |
+| 1 | Failure: an error of the guest, a failed check, an address in use, a download. |
+| 2 | Mistake: the command line, a variable, a file or a plug-in is wrong. |
+| 75 | Four threads cannot be terminated (\`WASM_SERVE_PROCESS_STUCK\`): restart the process. |
+| 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): restart the process. |
 
 ${pages.join('\n\n')}
 `
@@ -279,31 +277,30 @@ function renderHttp(): string {
 
 ${GENERATED}
 
-A route answers POST unless its option \`method\` names others. [HTTP in the guide](../serve/http.md) and
-[contracts](../write/contracts.md) have the details.
+How results and failures become HTTP responses. [HTTP](../serve/http.md) and [contracts](../write/contracts.md) have the details.
 
-## Answers of guests
+## Responses of guests
 
 | guest | status | body |
 | --- | ---: | --- |
-| returns an output | 200, or what the contract reads from it | the output |
+| returns an output | 200, or the status that the contract reads from it | the output |
 | reports an error | \`errorStatus\` (409) | its message |
-| fails otherwise | see below | problem details |
+| fails otherwise | see [below](#statuses) | problem details |
 
-Each answer has \`x-request-id\`: the client's, if it is printable and at most 128 characters long, else a new one.
+Each response has \`x-request-id\`: that of the request if it is printable and has at most 128 characters, otherwise a new one.
 
 ## Problem details
 
-Failures that the guest did not report are \`application/problem+json\` (RFC 9457):
+All other failures are \`application/problem+json\` (RFC 9457):
 
 | field | meaning |
 | --- | --- |
 | \`type\` | \`about:blank\` |
 | \`title\` | The name of the status |
 | \`status\` | The status |
-| \`detail\` | What failed, and the limit that it met |
-| \`code\` | One of the [codes](errors.md), which do not change |
-| \`requestId\` | As in \`x-request-id\` and in the log |
+| \`detail\` | The failure and its limit |
+| \`code\` | Its [code](errors.md), which never changes |
+| \`requestId\` | The same as in \`x-request-id\` and in the log |
 
 ## Statuses
 
