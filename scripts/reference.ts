@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { STATUS_CODES } from 'node:http'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metric-list.ts'
@@ -214,11 +215,16 @@ function failuresAt(site?: FailureSite): FailureEntry[] {
 }
 
 function renderErrors(): string {
-  const render = (entry: FailureEntry) => {
+  const render = ({ code, cause, remedy }: FailureEntry) => `### ${code}\n\n${cause}\n\n${remedy}`
+  const statuses = new Map<number, FailureEntry[]>()
+  for (const entry of failuresAt()) {
     const status = statusOf(entry)
-    const how = entry.site ? '' : `Status ${status}. `
-    return `### ${entry.code}\n\n${how}${entry.cause}\n\n${entry.remedy}`
+    statuses.set(status, [...(statuses.get(status) ?? []), entry])
   }
+  const responses = [...statuses].map(([status, entries]) => {
+    const name = STATUS_CODES[status] ?? ''
+    return `## ${`${status} ${name}`.trimEnd()}\n\n${entries.map(render).join('\n\n')}`
+  })
   const others = Object.entries(SITES).map(([site, [title, how]]) => {
     const entries = failuresAt(site as FailureSite).map(render)
     return `## ${title}\n\n${how}\n\n${entries.join('\n\n')}`
@@ -230,9 +236,7 @@ ${GENERATED}
 Each failure has a code that never changes, below with its cause and its remedy. It is the field \`code\` of
 [problem details](http.md#problem-details), of log lines, and of errors of the library.
 
-## Responses
-
-${failuresAt().map(render).join('\n\n')}
+${responses.join('\n\n')}
 
 ${others.join('\n\n')}
 `
@@ -264,16 +268,7 @@ ${pages.join('\n\n')}
 }
 
 function renderHttp(): string {
-  const statuses = new Map<number, string[]>()
-  for (const entry of failuresAt()) {
-    const status = statusOf(entry)
-    statuses.set(status, [...(statuses.get(status) ?? []), entry.code])
-  }
-  const rows = [...statuses].map(([status, names]) => {
-    const links = names.map((name) => `[\`${name}\`](errors.md#${name.toLowerCase()})`)
-    return `| ${status} | ${links.join(', ')} |`
-  })
-  return `# HTTP statuses and headers
+  return `# HTTP responses
 
 ${GENERATED}
 
@@ -285,7 +280,7 @@ How results and failures become HTTP responses. [HTTP](../serve/http.md) and [co
 | --- | ---: | --- |
 | returns an output | 200, or the status that the contract reads from it | the output |
 | reports an error | \`errorStatus\` (409) | its message |
-| fails otherwise | see [below](#statuses) | problem details |
+| fails otherwise | see [errors](errors.md) | problem details |
 
 Each response has \`x-request-id\`: that of the request if it is printable and has at most 128 characters, otherwise a new one.
 
@@ -301,12 +296,6 @@ All other failures are \`application/problem+json\` (RFC 9457):
 | \`detail\` | The failure and its limit |
 | \`code\` | Its [code](errors.md), which never changes |
 | \`requestId\` | The same as in \`x-request-id\` and in the log |
-
-## Statuses
-
-| status | codes |
-| ---: | --- |
-${rows.join('\n')}
 `
 }
 

@@ -8,8 +8,8 @@ export const CallRefusedError = failure({
   status: 403,
   message: '%s',
   isWhole: true,
-  cause: 'The `onCall` hook of the app refused the call. It can choose another status.',
-  remedy: 'Read the detail. The hook is part of the app.',
+  cause: "The app's `onCall` hook refused the call. It can choose another status.",
+  remedy: 'Read the detail.',
 })
 
 export const GuestError = failure({
@@ -28,7 +28,7 @@ export const GuestTrapError = failure({
   message: 'The guest function "%s" trapped; its instance was replaced',
   cause: 'The guest trapped. Its instance is replaced.',
   remedy:
-    'Read the message and stack of the trap in the log. `--block-limit`, `--memory-max` or a failed [HTTP request](../write/outbound-http.md#limits-and-failures) can cause it.',
+    'Read the stack in the log. `--block-limit`, `--memory-max` or a failed [HTTP request](../write/outbound-http.md#limits-and-failures) can cause it.',
 })
 
 /** `cause` has the details. */
@@ -37,17 +37,17 @@ export const HostUnavailableError = failure({
   status: 503,
   message: 'A service that the guest function "%s" needs is unavailable: try again later',
   cause:
-    "The guest's [store](../write/state.md) is full or unreachable, and the function that it called has no error code. The instance is replaced.",
-  remedy: 'Check the store. A guest that uses `wasm-serve:kv` gets a code instead.',
+    "The [store](../write/state.md) is full or unreachable, and the guest's function has no error code. The instance is replaced.",
+  remedy: 'Check the store. `wasm-serve:kv` returns codes instead.',
 })
 
 export const GuestExitError = failure({
   code: 'WASM_SERVE_GUEST_EXIT',
   status: 500,
   message: 'The guest function "%s" exited (proc_exit); its instance was replaced',
-  cause: 'With `--runtime sdk`: the guest called `proc_exit`. Its instance is replaced.',
+  cause: 'With `--runtime sdk`: the guest called `proc_exit`.',
   remedy:
-    'Use the kernel runtime (the default), which treats the exit status as a [return code](../serve/plug-ins.md#exits-and-return-codes).',
+    'Use the kernel runtime, which treats the status as a [return code](../serve/plug-ins.md#exits-and-return-codes).',
 })
 
 export const VariablesFullError = failure({
@@ -55,7 +55,7 @@ export const VariablesFullError = failure({
   status: 500,
   message:
     'The variables of the guest function "%s" would exceed %d bytes (varMax); its instance was replaced',
-  cause: 'The [variables](../serve/limits.md) of the guest would exceed `varMax`. Its instance is replaced.',
+  cause: 'The [variables](../serve/limits.md) of the guest would exceed `varMax`.',
   remedy: 'Raise `--var-max`, or keep less in variables.',
 })
 
@@ -63,7 +63,7 @@ export const OutputTooLargeError = failure({
   code: 'WASM_SERVE_OUTPUT_TOO_LARGE',
   status: 502,
   message: 'The guest function "%s" produced %d bytes, more than the outputLimit of %d',
-  cause: 'The output is larger than `outputLimit`. The instance is replaced.',
+  cause: 'The output is larger than `outputLimit`.',
   remedy: 'Return less, or raise `--output-limit`.',
 })
 
@@ -98,7 +98,7 @@ export const GuestStallError = failure({
   message:
     '%s blocked the event loop for more than %d ms (stallMs): the process is killed so that its supervisor restarts it',
   cause: 'The guest blocked the event loop for longer than `stallMs`. The process is killed.',
-  remedy: 'Set a deadline (`--timeout`), or raise `--stall-ms`. Run the server under a supervisor.',
+  remedy: 'Set a deadline (`--timeout`), or raise `--stall-ms`.',
 })
 
 export const QueueFullError = failure({
@@ -130,7 +130,7 @@ export const DeadlineError = failure({
   code: 'WASM_SERVE_DEADLINE_EXCEEDED',
   status: 504,
   message: 'The guest function "%s" ran longer than the timeout of %d ms and was terminated',
-  cause: 'The guest ran longer than `timeoutMs` and was terminated. Its instance is replaced.',
+  cause: 'The guest ran longer than `timeoutMs` and was terminated.',
   remedy: 'Make the guest faster, or raise `--timeout`.',
 })
 
@@ -138,7 +138,7 @@ export const BudgetExceededError = failure({
   code: 'WASM_SERVE_BUDGET_EXCEEDED',
   status: 504,
   message: 'The guest function "%s" did more work than its budget of %d checks and was terminated',
-  cause: 'The guest exceeded its `budget` and was terminated. Its instance is replaced.',
+  cause: 'The guest exceeded its `budget` and was terminated.',
   remedy:
     'Make the guest do less, or raise `--budget`. `wasm-serve call --budget N --timing` shows the checks of a call.',
 })
@@ -148,19 +148,17 @@ export const WorkerLostError = failure({
   code: 'WASM_SERVE_WORKER_LOST',
   status: 500,
   message: 'The thread or process that ran the guest function "%s" ended unexpectedly; it was replaced',
-  cause:
-    'The thread or process of the guest terminated: out of memory, an abort of V8, or a host function. It is replaced.',
+  cause: 'The thread or process of the guest terminated unexpectedly. It is replaced.',
   remedy:
-    'Read the last output of V8 in the log. Reduce the memory of the guest or its host functions. `--idempotent` retries such a call once.',
+    'Read the last output of V8 in the log. Reduce the memory of the guest and its host functions. `--idempotent` retries such a call once.',
 })
 
 export const BreakerOpenError = failure({
   code: 'WASM_SERVE_BREAKER_OPEN',
   status: 503,
   message: 'This route is unavailable: %d starts in a row failed (%s)',
-  cause:
-    "Five starts of the route's threads or processes failed in a row. The server retries from time to time.",
-  remedy: 'Read the reason of each failed start in the log.',
+  cause: "Five starts of the route's threads or processes failed in a row. Retries continue.",
+  remedy: 'Read the reason in the log.',
 })
 
 export const ThreadsStuckError = failure({
@@ -169,8 +167,7 @@ export const ThreadsStuckError = failure({
   message:
     '%d threads of this plug-in are stuck in native calls and cannot be terminated: no new threads start until one of them ends',
   cause: 'Two threads of the plug-in cannot be terminated. No others start until one of them exits.',
-  remedy:
-    'Find the native call that does not return (the log names route and plug-in), or use `--engine subprocess`.',
+  remedy: 'Find the native call that does not return, or use `--engine subprocess`.',
 })
 
 /** 499 is the status of nginx for it. */
@@ -188,7 +185,7 @@ export const StreamTimeoutError = failure({
   status: 504,
   message: 'The exchange took longer than %d ms (streamTimeoutMs)',
   cause:
-    'The [streamed](../write/streams.md) exchange took longer than `streamTimeoutMs`. A response that has begun is aborted.',
+    'The [streamed](../write/streams.md) exchange took longer than `streamTimeoutMs`. A begun response is aborted.',
   remedy: 'Shorten the exchange, or raise `--stream-timeout-ms`.',
 })
 
@@ -197,8 +194,7 @@ export const StreamsFullError = failure({
   status: 503,
   message:
     'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none ended within %d ms (maxWaitMs): try again later',
-  cause:
-    'All [streams](../write/streams.md) of the route are in use, and none finished within `maxWaitMs`. A thread serves 256, or one before Node.js 24.',
+  cause: 'All [streams](../write/streams.md) of the route are in use, and none finished within `maxWaitMs`.',
   remedy: 'Retry later. Add threads (`--workers`), or lower `--stream-timeout-ms`.',
 })
 
@@ -207,8 +203,8 @@ export const ShuttingDownError = failure({
   status: 503,
   message:
     'The server is shutting down: the guest function "%s" was still running after the grace period (graceMs) and was terminated',
-  cause: 'The server is shutting down. The guest still ran after `graceMs` and was terminated.',
-  remedy: 'Retry at another process. Raise `--grace-ms` if calls take longer.',
+  cause: 'The server is shutting down. The guest ran longer than `graceMs` and was terminated.',
+  remedy: 'Retry, or raise `--grace-ms`.',
 })
 
 export const EngineClosedError = failure({

@@ -23,7 +23,7 @@ export const AdminBusyError = failure({
   status: 503,
   message:
     'Other uploads and downloads hold all %d bytes available for them (4 times uploadLimit): try again later',
-  cause: 'Other uploads and downloads of the admin API hold 4 times `uploadLimit`.',
+  cause: 'Other uploads and downloads hold 4 times `uploadLimit`.',
   remedy: 'Retry after `Retry-After` seconds, or upload fewer modules at a time.',
 })
 
@@ -31,8 +31,8 @@ export const AdminForbiddenError = failure({
   code: 'WASM_SERVE_ADMIN_FORBIDDEN',
   status: 403,
   message: '%s can be set only in the configuration, not through the admin API',
-  cause: 'The admin API cannot set this: it concerns files or code of the machine.',
-  remedy: 'Set it in the configuration of the server.',
+  cause: 'The admin API cannot set files or code of the machine.',
+  remedy: 'Set it in the configuration.',
 })
 
 export const AdminUnknownError = failure({
@@ -67,14 +67,14 @@ export const StateInvalidError = failure({
     'State folder %s cannot be used: %s. Repair it, or move it away to start from the configuration alone',
   cause:
     'The state folder has content that wasm-serve did not write, or that only the configuration may set.',
-  remedy: 'Restore the folder from a backup, or start with an empty one.',
+  remedy: 'Restore a backup, or start with an empty folder.',
 })
 
 export const StateUntrustedError = failure({
   code: 'WASM_SERVE_STATE_UNTRUSTED',
   site: 'command',
   message: 'State folder %s is not private to this user: %s',
-  cause: 'Other users can write to the state folder or to a file in it, or can replace it.',
+  cause: 'Other users can write to the state folder or replace it.',
   remedy: 'Change the owner or mode as the message says.',
 })
 
@@ -99,14 +99,13 @@ export const AdminTokenRefusedError = failure({
   status: 401,
   message: 'The admin listener needs the admin token, as Authorization: Bearer TOKEN',
   cause: 'The request does not have the token of the [admin listener](../operate/admin-api.md).',
-  remedy:
-    'Send `Authorization: Bearer TOKEN` with the value of `WASM_SERVE_ADMIN_TOKEN`, or with the token that the server prints at start.',
+  remedy: 'Send `Authorization: Bearer TOKEN`: the value of `WASM_SERVE_ADMIN_TOKEN`, or the printed token.',
 })
 
 export const AdminOriginRefusedError = failure({
   code: 'WASM_SERVE_ADMIN_ORIGIN_REFUSED',
   status: 403,
   message: 'The admin listener refuses this request: %s',
-  cause: 'The request to the admin listener names another host, or comes from a page of another origin.',
+  cause: 'The request to the admin listener names another host or comes from another origin.',
   remedy: 'Use the address of the listener, or add the host to `adminHosts`.',
 })

@@ -14,8 +14,8 @@ export const OptionsError = failure({
   code: 'WASM_SERVE_OPTIONS_INVALID',
   site: 'command',
   message: 'Invalid options:\n%s',
-  cause: 'Options are invalid. The message lists them.',
-  remedy: 'Correct them. [Options](options.md) has their types and ranges.',
+  cause: 'Options are invalid.',
+  remedy: 'Correct the listed [options](options.md).',
 })
 
 export const ConfigUnreadableError = failure({
@@ -23,15 +23,15 @@ export const ConfigUnreadableError = failure({
   site: 'command',
   message: 'Cannot read config file %s: %s',
   cause: 'The config file does not exist, exists several times, is too large, or is not UTF-8.',
-  remedy: 'Name one file with `-c`: at most 256 KiB of UTF-8.',
+  remedy: 'Name one file with `-c`, of at most 256 KiB.',
 })
 
 export const ConfigInvalidError = failure({
   code: 'WASM_SERVE_CONFIG_INVALID',
   site: 'command',
   message: 'Config file %s is not valid:\n%s',
-  cause: 'The config file has errors. The message lists them with line and column.',
-  remedy: 'Correct them. `wasm-serve check` checks the file.',
+  cause: 'The config file has errors.',
+  remedy: 'Correct the listed lines.',
 })
 
 export const MountConflictError = failure({
@@ -47,8 +47,7 @@ export const PluginNameSharedError = failure({
   site: 'command',
   message:
     'Two different plug-ins have the name "%s", of %s and of %s: give each a name under "plugins" of a config file, or by loadPlugin',
-  cause:
-    'Two plug-ins have the same [name](../serve/plug-ins.md#names), which identifies their state, logs and metrics.',
+  cause: 'Two plug-ins have the same [name](../serve/plug-ins.md#names).',
   remedy: 'Name them under `plugins` of a config file, or by `loadPlugin(source, { name })`.',
 })
 
@@ -106,5 +105,5 @@ export const BenchAnswersError = failure({
   site: 'command',
   message: 'Not all answers were correct: %s',
   cause: '`bench`: under load, responses were wrong, failed or missing.',
-  remedy: 'Read the report, which counts them. Outputs that depend on time or chance count as wrong.',
+  remedy: 'Read the report. The output must not depend on time or chance.',
 })

@@ -6,7 +6,7 @@ export const FleetUnavailableError = failure({
   code: 'WASM_SERVE_FLEET_UNAVAILABLE',
   status: 503,
   message: 'The store of the fleet (%s) cannot be used now: %s',
-  cause: 'The store of the fleet cannot be reached. The node keeps serving; the fleet cannot be changed.',
+  cause: "The fleet's store cannot be reached. The node keeps serving.",
   remedy: 'Check the server of `--fleet` and the network to it.',
 })
 
@@ -14,8 +14,8 @@ export const FleetNoCopyError = failure({
   code: 'WASM_SERVE_FLEET_NO_COPY',
   site: 'command',
   message: 'This node has no copy of a revision to start from (--state), and needs the store: %s',
-  cause: 'The store of the fleet cannot be reached at start, and `--state` has no revision.',
-  remedy: 'Check the server of `--fleet`. A node with a revision in `--state` starts without it.',
+  cause: "The fleet's store cannot be reached at start, and `--state` has no revision.",
+  remedy: 'Check the server of `--fleet`.',
 })
 
 export const FleetContentError = failure({
@@ -23,9 +23,9 @@ export const FleetContentError = failure({
   site: 'command',
   message: 'The %s of the fleet cannot be used: %s',
   cause:
-    'Content of the fleet is missing or damaged, exceeds `fleet.moduleMax`, or requires a variable that the node does not have.',
+    'Content of the fleet is missing, damaged or too large, or requires a variable that the node does not have.',
   remedy:
-    'Set the variable, or apply the configuration again. Push a large module to a registry, and name it by `oci://`.',
+    'Set the variable, or apply the configuration again. Name a module larger than `fleet.moduleMax` by `oci://`.',
 })
 
 export const FleetForbiddenError = failure({
@@ -33,9 +33,9 @@ export const FleetForbiddenError = failure({
   site: 'command',
   message: 'The configuration of the fleet asks for what this node does not allow: %s',
   cause:
-    'The fleet configuration uses host functions, files, variables or processes that the node does not allow, or options that only a node may set.',
+    'The fleet configuration uses something that the node does not allow, or options that only a node may set.',
   remedy:
-    'Allow them in [`fleet.allow`](../operate/fleet.md#what-a-node-allows) of the node and send it SIGHUP, or remove them and apply again.',
+    'Allow it in [`fleet.allow`](../operate/fleet.md#what-a-node-allows) of the node and send it SIGHUP, or remove it.',
 })
 
 export const FleetEmptyError = failure({
@@ -50,9 +50,8 @@ export const FleetNotAppliedError = failure({
   code: 'WASM_SERVE_FLEET_NOT_APPLIED',
   status: 409,
   message: 'Revision %d is stored, but not all nodes serve it: %s',
-  cause:
-    'The revision is stored, but a node refused it, it was rolled back, or not all nodes served it in time.',
-  remedy: 'Correct the reason in the detail and apply again, or run `wasm-serve fleet rollback`.',
+  cause: 'A node refused the revision, it was rolled back, or not all nodes served it in time.',
+  remedy: 'Correct the reason and apply again, or run `wasm-serve fleet rollback`.',
 })
 
 export const FleetChangedError = failure({

@@ -50,8 +50,7 @@ export const ScopeMissingError = failure({
   code: 'WASM_SERVE_TOOL_SCOPE_MISSING',
   status: 403,
   message: 'The tool %s needs the scope %s',
-  cause:
-    'The token has none of the scopes to which [`mcp.access`](../write/tools-for-agents.md) grants the tool.',
+  cause: 'The token has no scope that grants the tool ([`mcp.access`](../write/tools-for-agents.md)).',
   remedy: 'Request a token with the scope that the message names.',
 })
 
@@ -60,8 +59,8 @@ export const McpOriginRefusedError = failure({
   status: 403,
   message: 'The request is refused: %s',
   cause:
-    'The request to the [MCP endpoint](../write/tools-for-agents.md) names another host, or comes from a web page of another origin.',
-  remedy: 'Use the address of the server, or add the host to `mcp.hosts` or the origin to `mcp.origins`.',
+    'The request to the [MCP endpoint](../write/tools-for-agents.md) names another host or comes from another origin.',
+  remedy: 'Use the address of the server, or add to `mcp.hosts` or `mcp.origins`.',
 })
 
 export const McpNotAcceptableError = failure({
@@ -85,8 +84,7 @@ export const McpTasksFullError = failure({
   code: 'WASM_SERVE_MCP_TASKS_FULL',
   status: 503,
   message: 'There may be no more than %d tasks of a client, and %d of all clients',
-  cause:
-    'The client, or all clients of its kind, have too many [tasks](../write/tools-for-agents.md#tasks). A task counts until it expires, or until the client has seen that it is done.',
+  cause: 'The client, or all clients of its kind, have too many [tasks](../write/tools-for-agents.md#tasks).',
   remedy: 'Fetch finished results, cancel tasks, or lower `tool.task.ttlMs`.',
 })
 

@@ -44,5 +44,5 @@ export const OutboundFailedError = failure({
   site: 'guest',
   message: "The guest's HTTP request to %s failed: %s",
   cause: 'The server cannot be reached or trusted, aborted the response, or redirects too often.',
-  remedy: 'Read the reason, and check the address and the certificate.',
+  remedy: 'Check the address and the certificate.',
 })

@@ -6,7 +6,7 @@ export const PluginUnreadableError = failure({
   code: 'WASM_SERVE_PLUGIN_UNREADABLE',
   site: 'command',
   message: 'Cannot read plug-in %s: %s',
-  cause: 'The file does not exist or cannot be read.',
+  cause: 'The file cannot be read.',
   remedy: 'Check its path and permissions.',
 })
 
@@ -15,7 +15,7 @@ export const PluginInvalidError = failure({
   site: 'command',
   message: 'Plug-in %s cannot be used: %s',
   cause: 'The file is not a WebAssembly core module, or requires more memory than the limit.',
-  remedy: 'Build a core module, not a component. The message names the kind of file or the required memory.',
+  remedy: 'Build a core module, not a component.',
 })
 
 export const ScriptInvalidError = failure({
@@ -31,8 +31,8 @@ export const PluginLoadFailedError = failure({
   site: 'command',
   message: 'Plug-in %s cannot be loaded: %s',
   cause:
-    'Loading took more than 60 s (5 s for a script), its thread terminated, or the file of a lazy plug-in changed.',
-  remedy: 'Use a smaller module or a faster machine. Reload the configuration after files change.',
+    "Loading took too long (60 s; a script 5 s), its thread terminated, or a lazy plug-in's file changed.",
+  remedy: 'Use a smaller module or a faster machine. Reload after files change.',
 })
 
 export const PluginTooComplexError = failure({
@@ -64,8 +64,8 @@ export const ManifestInvalidError = failure({
   code: 'WASM_SERVE_MANIFEST_INVALID',
   site: 'command',
   message: 'Manifest %s is not valid:\n%s',
-  cause: 'The Extism manifest has errors. The message lists them by key.',
-  remedy: 'Correct each listed key.',
+  cause: 'The Extism manifest has errors.',
+  remedy: 'Correct the listed keys.',
 })
 
 export const DigestMismatchError = failure({
@@ -73,7 +73,7 @@ export const DigestMismatchError = failure({
   site: 'command',
   message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
   cause: "The content does not match the pinned digest or the manifest's `hash`.",
-  remedy: 'Check the source. If the new content is right, change the digest.',
+  remedy: 'Check the source. If the content is right, change the digest.',
 })
 
 export const DownloadRefusedError = failure({
@@ -137,7 +137,7 @@ export const AllowedPathError = failure({
   code: 'WASM_SERVE_ALLOWED_PATH_INVALID',
   site: 'command',
   message: 'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
-  cause: 'A folder for the guest does not exist or is not a folder.',
+  cause: 'A path for the guest is not a folder.',
   remedy: 'Name a folder that exists.',
 })
 
@@ -145,7 +145,7 @@ export const RuntimeUnfitError = failure({
   code: 'WASM_SERVE_RUNTIME_UNFIT',
   site: 'command',
   message: 'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
-  cause: 'The route or the manifest requires a feature that the runtime does not have.',
+  cause: 'The route or manifest requires a feature that the runtime lacks.',
   remedy: 'Use the kernel runtime (the default), or remove the option.',
 })
 
@@ -153,7 +153,7 @@ export const HostFunctionInvalidError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_INVALID',
   site: 'command',
   message: 'Invalid host functions:\n%s',
-  cause: 'The module of host functions cannot be loaded, exports no functions, or uses a reserved name.',
+  cause: 'The module of host functions cannot be used.',
   remedy: 'Export an object of namespaces with functions. `extism:host/env` is reserved.',
 })
 
@@ -161,7 +161,7 @@ export const HostFunctionAsyncError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
   site: 'command',
   message: 'Host function %s is async: %s',
-  cause: 'The plug-in imports an async host function, which requires Node.js 24 or, for a store, a thread.',
+  cause: 'The plug-in imports an async host function.',
   remedy: 'Use Node.js 24 or later. For a store, `--workers 1` is enough.',
 })
 

@@ -6,8 +6,8 @@ export const RegistryUnreachableError = failure({
   code: 'WASM_SERVE_REGISTRY_UNREACHABLE',
   site: 'command',
   message: 'The registry is not available for %s: %s',
-  cause: 'The registry failed several times or cannot be reached, and no cached copy may be used.',
-  remedy: 'Check the network, and the name and state of the registry.',
+  cause: 'The registry failed or cannot be reached, and no cached copy may be used.',
+  remedy: 'Check the network and the registry.',
 })
 
 export const RegistryRefusedError = failure({
@@ -56,7 +56,7 @@ export const TrustPolicyMissingError = failure({
   site: 'command',
   message: 'Plug-in %s is refused: signatures are required, and no policy of "trust" applies to it: %s',
   cause: '`requireSignatures` is set, and no policy of `trust` applies.',
-  remedy: 'Add a policy for the prefix to `trust`. For a file or URL, pin a digest in the configuration.',
+  remedy: 'Add a policy for the prefix. For a file or URL, pin a digest.',
 })
 
 export const SignatureMissingError = failure({
@@ -72,7 +72,7 @@ export const SignatureInvalidError = failure({
   site: 'command',
   message: 'Plug-in %s is refused: no signature fulfils the policy %s: %s',
   cause: 'No signature of the plug-in fulfils the policy of `trust`.',
-  remedy: 'Sign the digest with a key or identity of the policy, or correct the policy.',
+  remedy: 'Sign the digest as the policy requires, or correct the policy.',
 })
 
 export const AttestationMissingError = failure({
@@ -80,5 +80,5 @@ export const AttestationMissingError = failure({
   site: 'command',
   message: 'Plug-in %s is refused: the policy %s requires an attestation of type %s',
   cause: '`trust` requires an attestation, such as an SBOM, from a trusted signer.',
-  remedy: 'Attach it with `cosign attest`, signed by a key or identity of the policy.',
+  remedy: 'Attach it with `cosign attest`.',
 })

@@ -6,7 +6,7 @@ export const ApiKeyRefusedError = failure({
   code: 'WASM_SERVE_API_KEY_REFUSED',
   status: 401,
   message: 'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
-  cause: "The request has none of the server's [`apiKeys`](../protect/tls-keys-cors.md).",
+  cause: 'The request has none of the [`apiKeys`](../protect/tls-keys-cors.md).',
   remedy: 'Send a key as `Authorization: Bearer KEY` or `x-api-key`.',
 })
 
@@ -14,7 +14,7 @@ export const TokenRefusedError = failure({
   code: 'WASM_SERVE_TOKEN_REFUSED',
   status: 401,
   message: 'This server needs a JSON Web Token, as Authorization: Bearer TOKEN: %s',
-  cause: "The request has no token that the server's [`jwt`](../protect/tls-keys-cors.md) accepts.",
+  cause: 'The request has no token that [`jwt`](../protect/tls-keys-cors.md) accepts.',
   remedy: 'Send an unexpired token, signed by a configured key, with the audience and issuer of `jwt`.',
 })
 
@@ -23,8 +23,8 @@ export const JwtKeysUnavailableError = failure({
   status: 503,
   message:
     "This server cannot verify tokens at present: the issuer's keys cannot be fetched. Try again later",
-  cause: 'The keys of the issuer cannot be fetched from `jwksUrl`, and no cached key is valid.',
-  remedy: 'Check `jwksUrl` and the network to the issuer.',
+  cause: 'The keys of the issuer cannot be fetched, and no cached key is valid.',
+  remedy: 'Check `jwksUrl` and the network.',
 })
 
 export const RouteNotFoundError = failure({
@@ -39,8 +39,8 @@ const MethodNotAllowed = failure({
   code: 'WASM_SERVE_METHOD_NOT_ALLOWED',
   status: 405,
   message: 'This URL does not answer %s, only %s',
-  cause: 'The URL exists, but not for this method. `Allow` lists the methods.',
-  remedy: 'Use one of them, or add the method to the route (`--method`).',
+  cause: 'The URL exists, but not for this method.',
+  remedy: 'Use a method of `Allow`, or add it to the route (`--method`).',
 })
 
 /** The URL exists but does not accept the request's method. */
@@ -59,7 +59,7 @@ export const PreconditionFailedError = failure({
   status: 412,
   message: 'The file is not the one that If-Match or If-Unmodified-Since names',
   cause:
-    'The [`static`](../protect/tls-keys-cors.md#static-files) file is not the one that `If-Match` or `If-Unmodified-Since` names.',
+    'The [`static`](../protect/tls-keys-cors.md#static-files) file does not match `If-Match` or `If-Unmodified-Since`.',
   remedy: 'Fetch the file again, and use its `ETag` or `Last-Modified`.',
 })
 
@@ -67,8 +67,7 @@ const RangeNotSatisfiable = failure({
   code: 'WASM_SERVE_RANGE_NOT_SATISFIABLE',
   status: 416,
   message: 'The Range of the request has no byte of the file, which has %d bytes',
-  cause:
-    'The [`static`](../protect/tls-keys-cors.md#static-files) file has none of the bytes in `Range`. `Content-Range` has its size.',
+  cause: '`Range` names no byte of the [`static`](../protect/tls-keys-cors.md#static-files) file.',
   remedy: 'Request bytes that the file has.',
 })
 
@@ -96,7 +95,7 @@ export const UpgradeRequiredError = failure({
   status: 426,
   message: 'This route speaks WebSocket: connect with ws:// or wss://, over HTTP/1.1',
   cause: 'The route serves [WebSockets](../write/websockets.md), and the request is not a handshake.',
-  remedy: 'Connect with `ws://` or `wss://`, over HTTP/1.1. A proxy must forward `Connection` and `Upgrade`.',
+  remedy: 'Connect with `ws://` or `wss://`, over HTTP/1.1. Proxies must forward `Connection` and `Upgrade`.',
 })
 
 export const WebSocketOriginError = failure({
@@ -130,7 +129,7 @@ export const PartialBytesFullError = failure({
   message:
     'Bodies and messages that have not arrived whole take more than %d bytes (maxPartialBytes), and this one is the oldest: try again later',
   cause:
-    'Incomplete request bodies and [WebSocket](../write/websockets.md) messages exceed `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
+    'Incomplete bodies and [WebSocket](../write/websockets.md) messages exceed `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
   remedy: 'Retry later. Find clients that stop sending, or raise `--max-partial-bytes`.',
 })
 
@@ -140,7 +139,7 @@ export const ControlFramesError = failure({
   message: 'A WebSocket may carry %d pings and pongs at once, and %d a second',
   cause:
     'The [WebSocket](../write/websockets.md) client sends too many pings. The connection is closed with 1008.',
-  remedy: 'Send fewer pings. One every few seconds is usual.',
+  remedy: 'Send fewer pings.',
 })
 
 export const RateLimitedError = failure({
@@ -174,8 +173,7 @@ export const HeadersTooLargeError = failure({
   status: 431,
   message: 'The request line and headers are larger than %d bytes',
   cause: 'The request line and headers exceed 16 KiB.',
-  remedy:
-    'Send fewer or shorter headers, or a shorter URL. `NODE_OPTIONS=--max-http-header-size=BYTES` raises the limit of Node.js.',
+  remedy: 'Send less, or raise the limit with `NODE_OPTIONS=--max-http-header-size=BYTES`.',
 })
 
 export const BadRequestError = failure({

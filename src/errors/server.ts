@@ -31,8 +31,7 @@ export const ProcessStuckError = failure({
   site: 'log',
   message: '%d threads are stuck in native calls and cannot be terminated: restart the process',
   cause: 'Four threads cannot be terminated. The process drains and exits with 75.',
-  remedy:
-    'Run the server under a supervisor. Run the plug-ins that the log names with `--engine subprocess`.',
+  remedy: 'Let a supervisor restart it. Run the plug-ins that the log names with `--engine subprocess`.',
 })
 
 export const ListenError = failure({
@@ -47,7 +46,7 @@ export const TlsInvalidError = failure({
   code: 'WASM_SERVE_TLS_INVALID',
   site: 'command',
   message: 'TLS file %s cannot be used: %s',
-  cause: 'A file of `tls` cannot be read, is not PEM, or the key does not match the certificate.',
+  cause: 'A `tls` file cannot be read, is not PEM, or the key does not match the certificate.',
   remedy: 'Name a PEM file with the certificate chain, and its key.',
 })
 
@@ -55,7 +54,7 @@ export const JwtKeyInvalidError = failure({
   code: 'WASM_SERVE_JWT_KEY_INVALID',
   site: 'command',
   message: 'JWT key %s cannot be used: %s',
-  cause: 'A file of `jwt` cannot be read, is not a key, or is for other algorithms.',
+  cause: 'A `jwt` file cannot be read, is not a key, or is for other algorithms.',
   remedy: 'Name a PEM, JWK or JWKS file with keys of the allowed algorithms.',
 })
 
@@ -63,7 +62,7 @@ export const StaticFolderError = failure({
   code: 'WASM_SERVE_STATIC_FOLDER_INVALID',
   site: 'command',
   message: 'The static folder %s cannot be served: %s',
-  cause: 'A folder of `static` does not exist, is not a folder, or cannot be opened.',
+  cause: 'A folder of `static` cannot be opened.',
   remedy: 'Name a folder that the server can read.',
 })
 
@@ -72,8 +71,8 @@ export const ProcessSilentError = failure({
   status: 503,
   message: 'Serving process %d is silent',
   cause:
-    'The [serving process](../operate/processes.md) of this call of the admin API is stopped, or blocked its event loop for five seconds.',
-  remedy: 'Repeat the call. `/api/processes` shows which process is silent.',
+    'The [serving process](../operate/processes.md) of the admin call is stopped, or blocked its event loop for five seconds.',
+  remedy: 'Repeat the call. `/api/processes` shows the silent process.',
 })
 
 export const ProcessEndedError = failure({
@@ -83,7 +82,7 @@ export const ProcessEndedError = failure({
   cause:
     'A [serving process](../operate/processes.md) terminated while it prepared a change. Nothing was changed.',
   remedy:
-    'Repeat the change. If it fails again, read the log: the plug-in may need too much memory or block the event loop.',
+    'Repeat the change. If it fails again, the plug-in may need too much memory or block the event loop: read the log.',
 })
 
 export const PrimaryGoneError = failure({
@@ -92,7 +91,7 @@ export const PrimaryGoneError = failure({
   message:
     'The primary has been gone for %d ms, and something holds the event loop: the serving process is killed',
   cause:
-    'The primary of a [serving process](../operate/processes.md) was killed, and a guest or host function blocked the event loop beyond the drain. The process is killed.',
+    'The primary was killed, and a guest or host function blocked a [serving process](../operate/processes.md), which is killed.',
   remedy: 'Set `stallMs` or a deadline (`--timeout`).',
 })
 
@@ -111,5 +110,5 @@ export const ProcessesFailingError = failure({
   message: '%d starts of serving processes have failed in a row; the next attempt follows in %d ms',
   cause:
     'Five starts of [serving processes](../operate/processes.md) failed in a row. If none serves, the server exits with 75.',
-  remedy: 'Read the reason of each failed start in the log.',
+  remedy: 'Read the reason in the log.',
 })

@@ -6,8 +6,7 @@ export const StoreInvalidError = failure({
   code: 'WASM_SERVE_STORE_INVALID',
   site: 'command',
   message: 'Store %s cannot be used: %s',
-  cause:
-    'The store URL is wrong, its folder cannot be used, or its file is damaged or belongs to another program.',
+  cause: 'The URL, the folder or the file of the store cannot be used.',
   remedy: 'Use `memory:`, `lmdb:FOLDER` or `redis://HOST`. Move a damaged file away, or restore it.',
 })
 
@@ -17,7 +16,7 @@ export const StoreUnavailableError = failure({
   site: 'guest',
   message: 'Store %s cannot be reached: %s',
   cause: 'The store cannot be reached or timed out. A write may have happened. `wasm-serve:kv` returns -7.',
-  remedy: 'Check the server of the store and the network. `--store-timeout-ms` limits an operation.',
+  remedy: 'Check the store and the network, or raise `--store-timeout-ms`.',
 })
 
 export const StoreFullError = failure({
@@ -33,8 +32,7 @@ export const KvArgumentInvalidError = failure({
   code: 'WASM_SERVE_KV_ARGUMENT_INVALID',
   site: 'guest',
   message: 'Invalid store request: %s',
-  cause:
-    'A key is empty, too long or not UTF-8, or a time to live, limit or cursor is out of range. `wasm-serve:kv` returns -4.',
+  cause: 'A key, time to live, limit or cursor is not valid. `wasm-serve:kv` returns -4.',
   remedy: 'Use keys of 1 to 512 bytes of UTF-8, and numbers in range.',
 })
 
@@ -75,17 +73,15 @@ export const CacheUntrustedError = failure({
   site: 'command',
   message: 'Nothing is removed from the cache: %s',
   cause: '`wasm-serve cache` removes nothing from a folder that other users can change.',
-  remedy: 'Correct the owner or mode of the folder, or use another `--cache-folder`.',
+  remedy: 'Correct its owner or mode, or use another `--cache-folder`.',
 })
 
 export const NamespaceNotRenamedError = failure({
   code: 'WASM_SERVE_NAMESPACE_NOT_RENAMED',
   site: 'command',
   message: 'Namespace "%s" of store %s was not renamed: %s',
-  cause:
-    '`wasm-serve store rename`: the old namespace has no keys, or the new one has some. Nothing was changed.',
-  remedy:
-    '`wasm-serve store check` lists the namespaces. `--replace` moves to a namespace with keys, and overwrites those with the same name.',
+  cause: '`wasm-serve store rename`: the old namespace has no keys, or the new one has some.',
+  remedy: 'List them with `wasm-serve store check`. `--replace` overwrites keys of the new namespace.',
 })
 
 export const NamespaceSharedError = failure({
@@ -93,9 +89,8 @@ export const NamespaceSharedError = failure({
   site: 'command',
   message:
     'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
-  cause:
-    'The `kv.namespace` of a plug-in is the [name](../serve/plug-ins.md#names) of another one, and not both set it.',
-  remedy: 'To share keys, set `kv.namespace` to the same text on both. Otherwise choose another text.',
+  cause: 'The `kv.namespace` of a plug-in is the [name](../serve/plug-ins.md#names) of another one.',
+  remedy: 'To share keys, set `kv.namespace` on both. Otherwise change it.',
 })
 
 export const StoreNotEmptyError = failure({
