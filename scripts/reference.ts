@@ -95,7 +95,6 @@ interface OptionNode {
   readonly description?: string
   readonly default?: unknown
   readonly type?: string
-  readonly unit?: string
   readonly enum?: readonly string[]
   readonly threadCount?: boolean
   readonly anyOf?: readonly OptionNode[]
@@ -108,15 +107,15 @@ const SCOPES = [
     'Routes',
     'route',
     routeSchema,
-    'Options of a route. In a config file they can stand in `defaults`, in a plug-in and in a route.',
+    'Options of a route. A config file can set them in `defaults`, for a plug-in and for a route.',
   ],
-  ['Loading plug-ins', 'load', loadSchema, 'Options of the process: sources of plug-ins, limits on modules.'],
   [
-    'Server',
-    'server',
-    serverSchema,
-    'Options of the process: sockets, limits, logs, the store, the admin listener.',
+    'Loading plug-ins',
+    'load',
+    loadSchema,
+    'Options of the process. [Module limits](../protect/module-limits.md) lists the names of `moduleLimits`.',
   ],
+  ['Server', 'server', serverSchema, 'Options of the process.'],
 ] as const
 
 function renderOptions(): string {
@@ -132,7 +131,6 @@ function renderOptions(): string {
         isFlag ? code(`--${flag.name}`) : '',
         flag ? code(flag.variable) : '',
         typeOf(described),
-        described.unit ?? '',
         value,
         option.includes('.') ? '' : appliedBy(scope, described),
         option.includes('.') ? '' : othersWhoSet(described),
@@ -141,19 +139,19 @@ function renderOptions(): string {
       return `| ${cells.join(' | ')} |`
     })
     const head =
-      '| option | flag | variable | type | unit | default | change | also set by | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |'
+      '| option | flag | variable | type | default | change | also set by | |\n| --- | --- | --- | --- | --- | --- | --- | --- |'
     return `## ${title}\n\n${about}\n\n${head}\n${rows.join('\n')}`
   })
   return `# Options
 
 ${GENERATED}
 
-Each option, with its flag and its variable of the environment where it has one. Flags win over variables, and these over a
-[config file](../start/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
-times are in milliseconds, or have a unit (\`500ms\`, \`5s\`, \`2m\`). Options of the program that embeds wasm-serve have the same names.
+All options, with their flags and environment variables. Flags win over variables, which win over a
+[config file](../start/config-file.md). Programs that [embed](../serve/embedding.md) wasm-serve use the same names.
+Sizes and pages accept units (\`64KiB\`), and so do times (\`500ms\`, \`5s\`, \`2m\`).
 
-A change of an option takes effect by a *reload*, which keeps instances with their memory; by *new instances*, which a reload opens; or by a *restart*:
-until then, a reload warns. Besides the configuration of a server, the *admin API* (or its state folder) or the shared configuration of a *fleet* may set some.
+A change takes effect by a *reload*, which keeps the memory of instances; by a reload that opens new *instances*; or only by a *restart*.
+Some options can also be set by the shared configuration of a *fleet*, or by both that and the *admin* API.
 
 ${parts.join('\n\n')}
 `
@@ -162,17 +160,18 @@ ${parts.join('\n\n')}
 function appliedBy(scope: OptionScope, { facts }: OptionNode): string {
   const { reach = scope === 'route' ? 'instance' : 'process' } = facts ?? {}
   if (reach === 'process') return 'restart'
-  return scope === 'route' && !['document', 'answer'].includes(reach) ? 'new instances' : 'reload'
+  return scope === 'route' && !['document', 'answer'].includes(reach) ? 'instances' : 'reload'
 }
 
 function othersWhoSet({ facts: { edit, owner } = {} }: OptionNode): string {
-  if (edit) return 'admin API, fleet'
+  if (edit) return 'admin'
   return owner ?? ''
 }
 
 /** Options of a schema; those of an object such as `tls` by their paths. */
 function optionsOf(prefix: string, { properties = {} }: OptionNode): [string, OptionNode][] {
   return Object.entries(properties).flatMap(([name, described]): [string, OptionNode][] => {
+    if (described.description === undefined) return []
     const path = prefix + name
     return described.type === 'object' && described.properties
       ? [[path, described], ...optionsOf(`${path}.`, described)]
