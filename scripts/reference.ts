@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS } from '../src/admin/metric-list.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
+import { OTHER_FLAGS, renderUsage } from '../src/cli/help.ts'
 import '../src/errors/errors.ts'
 import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
@@ -128,7 +129,7 @@ function renderOptions(): string {
       const value = described.default === undefined ? '' : code(JSON.stringify(described.default))
       const cells = [
         `\`${option}\``,
-        isFlag ? code(`--${flag.name}`) : '',
+        isFlag ? code(isScalar(described) ? `--${flag.name}` : renderUsage(flag)) : '',
         flag ? code(flag.variable) : '',
         typeOf(described),
         value,
@@ -155,6 +156,11 @@ Some options can also be set by the shared configuration of a *fleet*, or by bot
 
 ${parts.join('\n\n')}
 `
+}
+
+/** Whether a reader knows how its text looks. */
+function isScalar({ type, anyOf }: OptionNode): boolean {
+  return !anyOf && type !== 'object' && type !== 'array'
 }
 
 function appliedBy(scope: OptionScope, { facts }: OptionNode): string {
@@ -243,11 +249,11 @@ ${others.join('\n\n')}
 
 async function renderCommands(): Promise<string> {
   const pages: string[] = []
-  for (const [name, { summary }] of Object.entries(COMMANDS)) {
-    const text = await helpOf(name === 'help' ? ['help', 'flags'] : [name, '--help'])
-    const title = name === 'help' ? '`help flags`' : `\`${name}\``
-    pages.push(`## ${title}\n\n${summary}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``)
+  for (const name of Object.keys(COMMANDS).filter((name) => name !== 'help')) {
+    const text = await helpOf([name, '--help'])
+    pages.push(`## \`${name}\`\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``)
   }
+  const others = OTHER_FLAGS.map(([name, description]) => `| ${code(name)} | ${cell(description)} |`)
   return `# Command line
 
 ${GENERATED}
@@ -263,6 +269,14 @@ The \`--help\` of each command. [Commands](../start/commands.md) has examples.
 | 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): restart the process. |
 
 ${pages.join('\n\n')}
+
+## Flags of \`serve\`
+
+\`wasm-serve help flags\` lists the flags, which [Options](options.md) describes. These flags are not options:
+
+| flag | |
+| --- | --- |
+${others.join('\n')}
 `
 }
 

@@ -32,7 +32,7 @@ export const BENCH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve bench <plugin.wasm> [function] [flags]',
   about:
-    'Serves a plug-in in a separate process and puts it under load. Needs the\npackage autocannon. Exits with 1 if an answer was wrong.',
+    'Serves a plug-in in a separate process and measures it under load. Requires the\npackage autocannon. Exits with 1 if a response was wrong.',
   examples: [
     'wasm-serve bench hello.wasm --input Bob -c 100 -d 2',
     'wasm-serve bench hello.wasm -d 1 --matrix',

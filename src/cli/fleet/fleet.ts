@@ -37,12 +37,12 @@ import { renderDifference, renderHistory, renderStatus } from './fleet-text.ts'
 /** Flags of this command only. */
 export const FLEET_FLAGS = {
   file: { kind: 'text', short: 'f', placeholder: 'path', description: 'The config file, like -c.' },
-  reason: { kind: 'text', placeholder: 'text', description: 'Apply: why, for the history.' },
-  by: { kind: 'text', placeholder: 'name', description: 'Apply, rollback: who. Default: user@host.' },
+  reason: { kind: 'text', placeholder: 'text', description: 'Apply: the reason, for the history.' },
+  by: { kind: 'text', placeholder: 'name', description: 'Apply, rollback: the author. Default: user@host.' },
   expect: {
     kind: 'text',
     placeholder: 'revision',
-    description: 'Apply: only if this one is the newest; 0: none.',
+    description: 'Apply: only if this revision is the newest; 0: none exists.',
   },
   wait: { kind: 'switch', description: 'Apply, rollback: wait until all nodes serve it.' },
   json: { kind: 'switch', description: 'Print JSON.' },

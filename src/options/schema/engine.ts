@@ -8,7 +8,7 @@ export const engineOptions = {
     Type.Optional(
       Type.Enum(['inline', 'workers', 'subprocess'], {
         description:
-          'Where guests run: event loop, threads or processes. Default: inline, or workers if another option requires threads.',
+          'Where guests run: event loop (`inline`), threads (`workers`) or processes (`subprocess`). Default: inline, or workers if another option requires threads.',
       }),
     ),
   ),

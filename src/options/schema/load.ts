@@ -21,7 +21,7 @@ export const loadSchema = only({
     Type.Optional(
       Type.Enum(['IfNotPresent', 'Always', 'Never'], {
         description:
-          'When to pull from registries. Default: Always for the tag `latest`, otherwise IfNotPresent.',
+          'When to pull from registries: Always, IfNotPresent or Never. Default: Always for the tag `latest`, otherwise IfNotPresent.',
       }),
     ),
   ),

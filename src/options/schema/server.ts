@@ -83,7 +83,7 @@ export const serverSchema = only({
     withDefault(
       Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
         default: 'info',
-        description: 'Minimum log level.',
+        description: 'Minimum log level: trace, debug, info, warn, error, fatal or silent.',
       }),
     ),
   ),
