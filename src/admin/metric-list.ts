@@ -147,18 +147,18 @@ export const METRICS: readonly Metric[] = [
         }),
       ),
   },
-  ofStreams('exchanges_total', 'Exchanges whose guests stream', 'exchanges'),
-  ofStreams('received_bytes_total', 'Bytes of bodies that guests read as streams', 'received'),
-  ofStreams('sent_bytes_total', 'Bytes of answers that guests wrote as streams', 'sent'),
-  ofStreams('broken_total', 'Answers that were broken off after their guests had started them', 'broken'),
+  ofStreams('exchanges_total', 'Exchanges that guests streamed', 'exchanges'),
+  ofStreams('received_bytes_total', 'Bytes of request bodies that guests streamed', 'received'),
+  ofStreams('sent_bytes_total', 'Bytes of responses that guests streamed', 'sent'),
+  ofStreams('broken_total', 'Streamed responses that were aborted', 'broken'),
   timeOfStreams(
     'first_byte_seconds',
-    'Time from requests to the first bytes of answers that guests wrote as streams, in seconds',
+    'Time from the request to the first byte of a streamed response, in seconds',
     ({ firstByteMs }) => firstByteMs,
   ),
   timeOfStreams(
     'duration_seconds',
-    'Time from requests until the guests that stream had ended, in seconds',
+    'Time from the request until the guest of a stream finished, in seconds',
     ({ durationMs }) => durationMs,
   ),
   ofSockets('gauge', 'connections', 'Open WebSockets', (counts) => counts.of('opened') - counts.of('closed')),
@@ -212,12 +212,12 @@ export const METRICS: readonly Metric[] = [
   },
   ofFleet('revision', 'Revision of the fleet that the node serves', ({ revision }) => revision),
   ofFleet('newest_revision', 'Newest revision of the fleet that the node has seen', ({ newest }) => newest),
-  ofFleet('connected', '1 if the store of the fleet answers, else 0', ({ isConnected }) =>
+  ofFleet('connected', '1 if the store of the fleet can be reached, else 0', ({ isConnected }) =>
     Number(isConnected),
   ),
   ofFleet(
     'silent_seconds',
-    'Seconds since the store of the fleet has answered; 0 while it answers',
+    'Seconds since the store of the fleet was last reached; 0 while it can be reached',
     ({ silentSeconds }) => silentSeconds,
   ),
   ofFleet('refused', '1 if the node refuses a revision of the fleet, else 0', ({ refused }) =>
@@ -239,12 +239,7 @@ export const METRICS: readonly Metric[] = [
     ({ memoryBytes = 0 }) => memoryBytes,
   ),
   ofProcesses('gauge', 'connections', 'Open connections of the process', ({ connections }) => connections),
-  ofProcesses(
-    'counter',
-    'lost_total',
-    'Processes of this number that ended without being asked to',
-    ({ lost }) => lost,
-  ),
+  ofProcesses('counter', 'lost_total', 'Unexpected exits of processes with this number', ({ lost }) => lost),
   {
     type: 'gauge',
     name: 'wasm_serve_plugin_info',

@@ -147,7 +147,7 @@ export const BudgetExceededError = failure({
 export const WorkerLostError = failure({
   code: 'WASM_SERVE_WORKER_LOST',
   status: 500,
-  message: 'The thread or process that ran the guest function "%s" ended unexpectedly; it was replaced',
+  message: 'The thread or process that ran the guest function "%s" terminated unexpectedly; it was replaced',
   cause: 'The thread or process of the guest terminated unexpectedly. It is replaced.',
   remedy:
     'Read the last output of V8 in the log. Reduce the memory of the guest and its host functions. `--idempotent` retries such a call once.',
@@ -174,7 +174,7 @@ export const ThreadsStuckError = failure({
 export const ClientGoneError = failure({
   code: 'WASM_SERVE_CLIENT_GONE',
   status: 499,
-  message: 'The client disconnected before it had its answer',
+  message: 'The client disconnected before it received the response',
   cause:
     'The client disconnected before its call began, or during a [stream](../write/streams.md). Only the log has this code.',
   remedy: 'Nothing to do.',
@@ -193,7 +193,7 @@ export const StreamsFullError = failure({
   code: 'WASM_SERVE_STREAMS_FULL',
   status: 503,
   message:
-    'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none ended within %d ms (maxWaitMs): try again later',
+    'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none finished within %d ms (maxWaitMs): try again later',
   cause: 'All [streams](../write/streams.md) of the route are in use, and none finished within `maxWaitMs`.',
   remedy: 'Retry later. Add threads (`--workers`), or lower `--stream-timeout-ms`.',
 })

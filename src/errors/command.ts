@@ -103,7 +103,7 @@ export const BenchServerError = failure({
 export const BenchAnswersError = failure({
   code: 'WASM_SERVE_BENCH_ANSWERS_WRONG',
   site: 'command',
-  message: 'Not all answers were correct: %s',
+  message: 'Not all responses were correct: %s',
   cause: '`bench`: under load, responses were wrong, failed or missing.',
   remedy: 'Read the report. The output must not depend on time or chance.',
 })

@@ -14,7 +14,7 @@ export const InstanceRemoteError = failure({
 export const ExtismPluginClosedError = failure({
   code: 'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
   site: 'extism',
-  message: 'The plug-in was closed before the call ended',
+  message: 'The plug-in was closed before the call finished',
   cause: 'The plug-in was closed while a call ran or waited.',
   remedy: 'Wait for the call before `close()`.',
 })
@@ -22,7 +22,7 @@ export const ExtismPluginClosedError = failure({
 export const ExtismThreadLostError = failure({
   code: 'WASM_SERVE_EXTISM_THREAD_LOST',
   site: 'extism',
-  message: 'The thread of the plug-in ended with code %d during a call',
+  message: 'The thread of the plug-in exited with code %d during a call',
   cause: "The plug-in's thread terminated during a call. The next call starts another.",
   remedy: 'Read the reason in the log, and call again.',
 })

@@ -24,7 +24,7 @@ export const OutboundTimeoutError = failure({
   code: 'WASM_SERVE_OUTBOUND_TIMEOUT',
   status: 504,
   site: 'guest',
-  message: "The guest's HTTP request to %s was not answered within %d ms",
+  message: "The guest's HTTP request to %s got no complete response within %d ms",
   cause: 'The response, including redirects, was not complete in time.',
   remedy: 'Raise `--timeout`, or use a faster server.',
 })

@@ -30,7 +30,7 @@ export const JwtKeysUnavailableError = failure({
 export const RouteNotFoundError = failure({
   code: 'WASM_SERVE_ROUTE_NOT_FOUND',
   status: 404,
-  message: 'No route answers %s %s',
+  message: 'No route matches %s %s',
   cause: 'No route has this URL.',
   remedy: 'Compare it with the routes that `wasm-serve check` prints.',
 })
@@ -38,7 +38,7 @@ export const RouteNotFoundError = failure({
 const MethodNotAllowed = failure({
   code: 'WASM_SERVE_METHOD_NOT_ALLOWED',
   status: 405,
-  message: 'This URL does not answer %s, only %s',
+  message: 'This URL does not allow %s, only %s',
   cause: 'The URL exists, but not for this method.',
   remedy: 'Use a method of `Allow`, or add it to the route (`--method`).',
 })

@@ -5,7 +5,7 @@ import { failure } from './failure.ts'
 export const RouteConflictError = failure({
   code: 'WASM_SERVE_ROUTE_CONFLICT',
   site: 'command',
-  message: 'Two routes answer %s %s: give one of them another "url", "method" or "host"',
+  message: 'Two routes match %s %s: give one of them another "url", "method" or "host"',
   cause: 'Two routes have the same method, URL and host.',
   remedy: 'Change the `method`, `url` or `host` of one of them.',
 })
@@ -78,7 +78,7 @@ export const ProcessSilentError = failure({
 export const ProcessEndedError = failure({
   code: 'WASM_SERVE_PROCESS_ENDED',
   status: 503,
-  message: 'Serving process %d ended (%s)',
+  message: 'Serving process %d exited (%s)',
   cause:
     'A [serving process](../operate/processes.md) terminated while it prepared a change. Nothing was changed.',
   remedy:

@@ -215,7 +215,7 @@ async function applyFiles(work: FleetTask): Promise<undefined> {
   const { head, desired, difference, isNew } = applied
   const { configuration, warnings } = desired
   for (const origin of literalSecrets(configuration))
-    warn(host, `${renderOrigin(origin)}: this secret is stored as it is written: use a variable, \${NAME}`)
+    warn(host, `${renderOrigin(origin)}: this secret is stored in clear text: use a variable, \${NAME}`)
   const shared = { ...configuration, server: sharedOptions(configuration.server) }
   for (const reason of forbiddenIn(shared, settings.permissions)) warn(host, `nodes may refuse it: ${reason}`)
   for (const warning of [...configuration.warnings, ...warnings]) warn(host, warning)
@@ -253,11 +253,9 @@ async function waited(
   if (!values.wait) return {}
   const canaryMs = rollout.phase === 'canary' ? rollout.canaryMs : 0
   const { live, gone } = await appliedByAll(store, newest, WAIT_MS + canaryMs)
-  if (gone.length > 0) warn(host, `not waited for, because they do not report: ${namesOf(gone)}`)
+  if (gone.length > 0) warn(host, `nodes that do not report were skipped: ${namesOf(gone)}`)
   if (!values.json)
-    host.out.write(
-      live.length === 0 ? 'No node is there to serve it.\n' : `All nodes serve it: ${live.length}.\n`,
-    )
+    host.out.write(live.length === 0 ? 'No node is running.\n' : `All nodes serve it: ${live.length}.\n`)
   return { nodes: live.map(({ node }) => node) }
 }
 
