@@ -285,13 +285,14 @@ export class AdminApi {
   async #fetch(path: string, init: RequestInit): Promise<Response> {
     const headers = { ...init.headers, authorization: `Bearer ${this.#token}` }
     return fetch(path, { ...init, headers, cache: 'no-store' }).catch((error) => {
-      throw init.signal?.aborted ? error : new AdminApiError(0, '', 'The server does not answer.')
+      throw init.signal?.aborted ? error : new AdminApiError(0, '', 'The server does not respond.')
     })
   }
 }
 
 async function toApiError(response: Response): Promise<AdminApiError> {
-  const { code = '', detail = `The server answered ${response.status}.` } = (await readJson(response)) ?? {}
+  const { code = '', detail = `The server responded with status ${response.status}.` } =
+    (await readJson(response)) ?? {}
   return new AdminApiError(response.status, String(code), String(detail))
 }
 

@@ -56,7 +56,8 @@ export async function listTools(server: LiveServer, url: string, headers: string
       ...(cursor !== undefined && { cursor }),
     })
     const list = answer.result
-    if (!list) return { tools, refusal: answer.error?.message ?? `The endpoint answered ${status}.` }
+    if (!list)
+      return { tools, refusal: answer.error?.message ?? `The endpoint responded with status ${status}.` }
     tools.push(...list.tools)
     cursor = list.nextCursor
     if (cursor === undefined) break

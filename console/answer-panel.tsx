@@ -23,7 +23,7 @@ export function AnswerPanel({ answer: { status, headers, body, ms } }: { readonl
         <LogLink headers={headers} />
       </p>
       <h3>Body</h3>
-      <ScrolledText label="Body of the answer">
+      <ScrolledText label="Response body">
         {readable(bytes, String(headers['content-type'] ?? ''))}
       </ScrolledText>
       {bytes.length > 0 && <SaveButton bytes={bytes} />}
@@ -103,6 +103,6 @@ export function SaveButton({ bytes }: { readonly bytes: Uint8Array<ArrayBuffer> 
 
 function save(bytes: Uint8Array<ArrayBuffer>): void {
   const href = URL.createObjectURL(new Blob([bytes]))
-  Object.assign(document.createElement('a'), { href, download: 'answer' }).click()
+  Object.assign(document.createElement('a'), { href, download: 'response' }).click()
   setTimeout(() => URL.revokeObjectURL(href), 1_000)
 }

@@ -146,8 +146,8 @@ export function CallView({ server, rest }: ViewProps) {
           <CurlLine text={renderCurl(reachableUrl(url), draft, route.streams)} />
         </form>
         <section class="card">
-          <h2>Answer</h2>
-          {attempt.outcome(<p class="empty">No request was sent yet.</p>)}
+          <h2>Response</h2>
+          {attempt.outcome(<p class="empty">No request has been sent yet.</p>)}
         </section>
       </div>
     </div>
@@ -257,7 +257,7 @@ function CurlLine({ text }: { readonly text: string }) {
   return (
     <>
       <div class="head">
-        <h3>The same with curl</h3>
+        <h3>Same request with curl</h3>
         <button class="quiet" type="button" onClick={() => void copy()}>
           {label}
         </button>

@@ -13,7 +13,7 @@ export function FleetView({ server }: ViewProps) {
       revision: wanted,
     })
     await server.refresh()
-    return `Revision ${revision} is stored: it serves what revision ${wanted} did.`
+    return `Revision ${revision} is stored. It restores revision ${wanted}.`
   }
   const { name, newest, rollout, revisions = [], nodes = [] } = fleet ?? {}
   return (
@@ -24,13 +24,13 @@ export function FleetView({ server }: ViewProps) {
       </div>
       {fleet?.connected === false && (
         <p class="refusal" role="alert">
-          The store does not answer. This node serves what it has; the numbers below are older.
+          The store cannot be reached. This node keeps serving. The data below may be outdated.
         </p>
       )}
       {attempt.outcome()}
       {fleet && name === undefined && (
         <p class="empty">
-          This server is no node of a fleet. <code>--fleet</code> makes it one.
+          This server is not a node of a fleet. Start it with <code>--fleet</code> to join one.
         </p>
       )}
       {newest && rollout && <Newest revision={newest} rollout={rollout} />}
@@ -76,7 +76,7 @@ export function FleetView({ server }: ViewProps) {
 
 const NODE_COLUMNS = ['Node', 'State', 'Revision', 'Since', 'Plug-ins', 'Last seen']
 
-const HISTORY_COLUMNS = ['Revision', 'Time', 'By', 'Reason', 'Way back']
+const HISTORY_COLUMNS = ['Revision', 'Time', 'By', 'Reason', 'Action']
 
 const PHASES: Readonly<Record<FleetRollout['phase'], readonly [text: string, look: string]>> = {
   canary: ['Canary', 'warn'],
@@ -169,7 +169,7 @@ function stateOf(
   newest: number | undefined,
 ): readonly [text: string, look: string] {
   if (!live) return ['Lost', 'bad']
-  if (refused) return ['Refuses', 'bad']
+  if (refused) return ['Refused', 'bad']
   return revision === newest ? ['Serving', 'good'] : ['Behind', 'warn']
 }
 
@@ -186,7 +186,7 @@ function HistoryRow({ revision: { revision, at, by, reason }, isNewest, onRollBa
       <td data-label="Time">{formatDate(at)}</td>
       <td data-label="By">{by}</td>
       <td data-label="Reason">{reason}</td>
-      <td data-label="Way back">
+      <td data-label="Action">
         {isNewest ? (
           <span class="note">Newest</span>
         ) : (

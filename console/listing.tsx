@@ -18,7 +18,7 @@ const ORDER_POLLS = 10
 const COUNTER_ORDERS: Readonly<Record<string, string>> = {
   calls: 'Most calls',
   failures: 'Most failed calls',
-  guestMs: 'Most time in the guest',
+  guestMs: 'Most guest time',
 }
 
 interface ListingProps<Item> {

@@ -9,7 +9,7 @@ import { usePolled } from './resources.ts'
 export function LogView({ server, rest }: ViewProps) {
   return (
     <div>
-      <h1>Log of the server</h1>
+      <h1>Server log</h1>
       <LogTable server={server} path="/api/logs" initialSearch={rest} />
     </div>
   )

@@ -115,7 +115,7 @@ function draw(): void {
         {server && <ServerState server={server} />}
       </header>
       <p class="notice" role="alert" hidden={!server?.problem}>
-        {server?.problem?.message} The numbers below are the last ones received; the console keeps asking.
+        {server?.problem?.message} The data below may be outdated. The console keeps retrying.
       </p>
       <main id="main" tabIndex={-1}>
         {server ? (
@@ -169,7 +169,7 @@ function Navigation({ current, server }: NavigationProps) {
 const SERVER_STATES: Readonly<Record<string, string>> = {
   starting: 'Starting',
   serving: 'Serving',
-  draining: 'Ending',
+  draining: 'Shutting down',
 }
 
 /** The state of the server, and a button that pauses the numbers. */
@@ -183,7 +183,7 @@ function ServerState({ server }: { readonly server: LiveServer }) {
   return (
     <div class="state">
       <output class={`badge ${server.problem ? 'bad' : look}`}>
-        {server.problem ? 'No answer' : (SERVER_STATES[state] ?? state)}
+        {server.problem ? 'No response' : (SERVER_STATES[state] ?? state)}
       </output>
       <button class="quiet" type="button" aria-pressed={server.isPaused} onClick={pause}>
         Pause
@@ -218,8 +218,8 @@ function SignIn() {
         aria-invalid={refusal ? true : undefined}
       />
       <p id="token-help" class="hint">
-        The server prints it at the start, unless it was set with <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
-        <code>adminToken</code>. This tab keeps it until it is closed.
+        The server prints the token at start, unless you set it with <code>WASM_SERVE_ADMIN_TOKEN</code> or{' '}
+        <code>adminToken</code>. This tab stores it until you close the tab.
       </p>
       <button class="primary" type="submit">
         Open the console

@@ -34,7 +34,7 @@ function PluginParts({ plugin, server, path }: PartProps & { readonly path: stri
   return (
     <div>
       <Figures
-        label="Current figures"
+        label="Current metrics"
         history={server.history}
         filter={metersOfRoutes(routes)}
         memory="bytes"
@@ -42,7 +42,7 @@ function PluginParts({ plugin, server, path }: PartProps & { readonly path: stri
       />
       {total > routes.length && (
         <p class="hint">
-          Figures and links are those of {routes.length} of {formatCount(total)} routes.
+          Metrics and links cover {routes.length} of {formatCount(total)} routes.
         </p>
       )}
       <Versions plugin={plugin} server={server} />
@@ -196,7 +196,7 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
     success: `Version ${short} gets 10 of 100 calls.`,
   }
   const none: VersionAction = {
-    text: 'Forget',
+    text: 'Remove',
     rest: `version ${short}`,
     request: ['DELETE', `/versions/${digest}`],
     success: `Version ${short} was removed.`,

@@ -19,7 +19,7 @@ export function PluginsView({ server }: ViewProps) {
         path="/api/plugins"
         name="plug-ins"
         textOrder={BY_NAME}
-        empty={<p class="empty">There is no plug-in yet.</p>}
+        empty={<p class="empty">There are no plug-ins yet.</p>}
       >
         {(plugins) => (
           <ul class="plugins">
@@ -46,7 +46,7 @@ function PluginCard({ plugin }: { readonly plugin: PluginInfo }) {
         {name}
       </a>
       <code class="note">{live ? formatDigest(live.digest) : 'no calls'}</code>
-      <p>{shown.length > 0 ? shown.join('  ') : 'It has no route.'}</p>
+      <p>{shown.length > 0 ? shown.join('  ') : 'No routes'}</p>
       <p class="note">
         {formatCount(calls)} {calls === 1 ? 'call' : 'calls'}
         {failures > 0 && `, ${formatCount(failures)} failed`}
@@ -67,7 +67,7 @@ function AddForm({ server }: Pick<ViewProps, 'server'>) {
         if (url === '') return `${name} was added.`
         setMeaning(`${name} was added but has no route yet.`)
         await server.api.send('POST', '/api/routes', { plugin: name, url })
-        return `${name} was added and answers at ${url}.`
+        return `${name} was added and is served at ${url}.`
       } finally {
         await server.refresh()
       }

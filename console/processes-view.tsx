@@ -35,7 +35,7 @@ export function ProcessesView({ server }: ViewProps) {
       <section class="card" aria-label="Serving processes" aria-busy={attempt.isBusy}>
         {isOne && (
           <p class="empty">
-            This server is one process. <code>--processes</code> starts several.
+            This server is one process. Start it with <code>--processes</code> for several.
           </p>
         )}
         {processes && !isOne && (

@@ -34,7 +34,7 @@ export function RoutesView({ server }: ViewProps) {
         textOrder={BY_URL}
         empty={
           <p class="empty">
-            No route is served. <a href="#/plugins">Add a plug-in</a>, or name one in the configuration.
+            There are no routes. <a href="#/plugins">Add a plug-in</a>, or name one in the configuration.
           </p>
         }
       >
@@ -59,7 +59,7 @@ function RouteTable({
   return (
     <div class="card scroll">
       <table class="routes">
-        <caption class="unseen">Routes with their current figures</caption>
+        <caption class="unseen">Routes with current metrics</caption>
         <TableHead names={ROUTE_COLUMNS} />
         <tbody>
           {routes.map((route) => (
@@ -94,7 +94,11 @@ function RouteRow({ route, server }: { readonly route: ShownRoute; readonly serv
           <span class="path">{addressOf(route)}</span>
         </a>
         {description !== undefined && <span class="note">{description}</span>}
-        {tool && <span class="badge good">tool {tool.name ?? 'names of the plug-in'}</span>}
+        {tool && (
+          <span class="badge good">
+            {tool.name === undefined ? 'tools of the plug-in' : `tool ${tool.name}`}
+          </span>
+        )}
         {trouble !== undefined && <span class="badge bad">{trouble}</span>}
       </th>
       <td data-label="Plug-in">

@@ -45,7 +45,7 @@ export function StreamPanel({ call }: { readonly call: StreamedCall }) {
       </p>
       <output class={problem === undefined ? 'note' : 'problem'}>
         {problem ??
-          (isOver ? 'Complete.' : status === undefined ? 'Waiting for the answer …' : 'Streaming …')}
+          (isOver ? 'Complete.' : status === undefined ? 'Waiting for the response …' : 'Streaming …')}
       </output>
       {!isOver && (
         <button type="button" onClick={() => call.cancel()}>
@@ -111,7 +111,7 @@ function StreamedBody({ answer }: { readonly answer: StreamedAnswer }) {
     <>
       <h3>Body{isCut && `: the last ${formatBytes(KEPT_BYTES)} of ${formatBytes(answer.bytes)}`}</h3>
       <div ref={body} onScrollCapture={followEnd}>
-        <ScrolledText label="Body of the answer">{textOf(answer)}</ScrolledText>
+        <ScrolledText label="Response body">{textOf(answer)}</ScrolledText>
       </div>
     </>
   )

@@ -41,7 +41,10 @@ export async function openStreamedCall(api: AdminApi, request: StreamedRequest):
       // The signal, or the end of the server.
     }
     if (!answer.isOver)
-      add({ ms: answer.ms, problem: ending.signal.aborted ? 'Cancelled.' : 'The server has gone.' })
+      add({
+        ms: answer.ms,
+        problem: ending.signal.aborted ? 'Cancelled.' : 'The connection to the server was lost.',
+      })
   }
   if (body) api.upload(`/api/streams/${first.value?.call}`, body, ending.signal).catch(() => undefined) // a line has the reason
   void readAll()

@@ -20,7 +20,7 @@ export function ToolsView({ server, rest }: ViewProps) {
     return (
       <div>
         <h1>Tools</h1>
-        <p class="empty">The server has no MCP endpoint. The flag --mcp adds one.</p>
+        <p class="empty">The server has no MCP endpoint. Start it with --mcp to add one.</p>
       </div>
     )
   }
@@ -96,7 +96,7 @@ export function ToolsView({ server, rest }: ViewProps) {
         </form>
         <section class="card">
           <h2>Result</h2>
-          {attempt.outcome(<p class="empty">No tool was called yet.</p>)}
+          {attempt.outcome(<p class="empty">No tool has been called yet.</p>)}
         </section>
       </div>
     </div>
@@ -123,7 +123,7 @@ function Parameters({ schema: { properties = {}, required = [] } }: { readonly s
 /** The result of a call, or the error of the protocol. */
 function ResultPanel({ answer: { result, error }, ms }: { readonly answer: RpcAnswer; readonly ms: number }) {
   const { content, isError = false } = result ?? {
-    content: [{ type: 'text', text: error?.message ?? 'The answer is not one of MCP.' }],
+    content: [{ type: 'text', text: error?.message ?? 'The response is not valid MCP.' }],
     isError: true,
   }
   return (

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { METRICS, type Metric } from '../src/admin/metric-list.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
+import { OTHER_FLAGS, renderUsage } from '../src/cli/help.ts'
 import '../src/errors/errors.ts'
 import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
@@ -104,7 +105,6 @@ interface OptionNode {
   readonly description?: string
   readonly default?: unknown
   readonly type?: string
-  readonly unit?: string
   readonly enum?: readonly string[]
   readonly threadCount?: boolean
   readonly anyOf?: readonly OptionNode[]
@@ -117,15 +117,15 @@ const SCOPES = [
     'Routes',
     'route',
     routeSchema,
-    'Options of a route. In a config file they can stand in `defaults`, in a plug-in and in a route.',
+    'Options of a route. A config file can set them in `defaults`, for a plug-in and for a route.',
   ],
-  ['Loading plug-ins', 'load', loadSchema, 'Options of the process: sources of plug-ins, limits on modules.'],
   [
-    'Server',
-    'server',
-    serverSchema,
-    'Options of the process: sockets, limits, logs, the store, the admin listener.',
+    'Loading plug-ins',
+    'load',
+    loadSchema,
+    'Options of the process. [Module limits](../protect/module-limits.md) lists the names of `moduleLimits`.',
   ],
+  ['Server', 'server', serverSchema, 'Options of the process.'],
 ] as const
 
 function renderOptions(): string {
@@ -138,10 +138,9 @@ function renderOptions(): string {
       const value = described.default === undefined ? '' : code(JSON.stringify(described.default))
       const cells = [
         `\`${option}\``,
-        isFlag ? code(`--${flag.name}`) : '',
+        isFlag ? code(isScalar(described) ? `--${flag.name}` : renderUsage(flag)) : '',
         flag ? code(flag.variable) : '',
         typeOf(described),
-        described.unit ?? '',
         value,
         option.includes('.') ? '' : appliedBy(scope, described),
         option.includes('.') ? '' : othersWhoSet(described),
@@ -150,38 +149,44 @@ function renderOptions(): string {
       return `| ${cells.join(' | ')} |`
     })
     const head =
-      '| option | flag | variable | type | unit | default | change | also set by | |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |'
+      '| option | flag | variable | type | default | change | also set by | |\n| --- | --- | --- | --- | --- | --- | --- | --- |'
     return `## ${title}\n\n${about}\n\n${head}\n${rows.join('\n')}`
   })
   return `# Options
 
 ${GENERATED}
 
-Each option, with its flag and its variable of the environment where it has one. Flags win over variables, and these over a
-[config file](../start/config-file.md). Sizes in bytes accept units (\`64KiB\`); pages are 64 KiB each and accept units, too;
-times are in milliseconds, or have a unit (\`500ms\`, \`5s\`, \`2m\`). Options of the program that embeds wasm-serve have the same names.
+All options, with their flags and environment variables. Flags win over variables, which win over a
+[config file](../start/config-file.md). Programs that [embed](../serve/embedding.md) wasm-serve use the same names.
+Sizes and pages accept units (\`64KiB\`), and so do times (\`500ms\`, \`5s\`, \`2m\`).
 
-A change of an option takes effect by a *reload*, which keeps instances with their memory; by *new instances*, which a reload opens; or by a *restart*:
-until then, a reload warns. Besides the configuration of a server, the *admin API* (or its state folder) or the shared configuration of a *fleet* may set some.
+A change takes effect by a *reload*, which keeps the memory of instances; by a reload that opens new *instances*; or only by a *restart*.
+Some options can also be set by the shared configuration of a *fleet*, or by both that and the *admin* API.
 
 ${parts.join('\n\n')}
 `
 }
 
+/** Whether a reader knows how its text looks. */
+function isScalar({ type, anyOf }: OptionNode): boolean {
+  return !anyOf && type !== 'object' && type !== 'array'
+}
+
 function appliedBy(scope: OptionScope, { facts }: OptionNode): string {
   const { reach = scope === 'route' ? 'instance' : 'process' } = facts ?? {}
   if (reach === 'process') return 'restart'
-  return scope === 'route' && !['document', 'answer'].includes(reach) ? 'new instances' : 'reload'
+  return scope === 'route' && !['document', 'answer'].includes(reach) ? 'instances' : 'reload'
 }
 
 function othersWhoSet({ facts: { edit, owner } = {} }: OptionNode): string {
-  if (edit) return 'admin API, fleet'
+  if (edit) return 'admin'
   return owner ?? ''
 }
 
 /** Options of a schema; those of an object such as `tls` by their paths. */
 function optionsOf(prefix: string, { properties = {} }: OptionNode): [string, OptionNode][] {
   return Object.entries(properties).flatMap(([name, described]): [string, OptionNode][] => {
+    if (described.description === undefined) return []
     const path = prefix + name
     return described.type === 'object' && described.properties
       ? [[path, described], ...optionsOf(`${path}.`, described)]
@@ -207,16 +212,16 @@ function cell(text: string): string {
 }
 
 const SITES: Readonly<Record<FailureSite, readonly [title: string, how: string]>> = {
-  log: ['Last lines of a log', 'Written to standard error before the process ends.'],
+  log: ['Last line of the log', 'Written to standard error before the process exits.'],
   command: [
     'Commands and loading',
-    'The command prints the message with its code to standard error, and exits with 2 for a mistake of the caller, else with 1. A program gets an error with this `code`.',
+    'A command prints the message and the code to standard error, and exits with 2 for a mistake of the caller, otherwise with 1.',
   ],
-  guest: ['In a guest', 'What a guest finds as a code, or at the beginning of a reason.'],
-  extism: ['`wasm-serve/extism`', 'Thrown by a plug-in of `wasm-serve/extism`.'],
+  guest: ['In a guest', 'The guest gets the code, or a reason that begins with it.'],
+  extism: ['`wasm-serve/extism`', 'Thrown by plug-ins of `wasm-serve/extism`.'],
 }
 
-/** The failures that appear at a site, or as answers, by status and code. */
+/** The failures that appear at a site, or as responses, by status and code. */
 function failuresAt(site?: FailureSite): FailureEntry[] {
   return failureEntries()
     .filter((entry) => entry.site === site)
@@ -224,12 +229,16 @@ function failuresAt(site?: FailureSite): FailureEntry[] {
 }
 
 function renderErrors(): string {
-  const render = (entry: FailureEntry) => {
+  const render = ({ code, cause, remedy }: FailureEntry) => `### ${code}\n\n${cause}\n\n${remedy}`
+  const statuses = new Map<number, FailureEntry[]>()
+  for (const entry of failuresAt()) {
     const status = statusOf(entry)
-    const name = STATUS_CODES[status] ? ` (${STATUS_CODES[status]})` : ''
-    const how = entry.site ? '' : `Status ${status}${name}. `
-    return `### ${entry.code}\n\n${how}${entry.cause}\n\n*Remedy:* ${entry.remedy}`
+    statuses.set(status, [...(statuses.get(status) ?? []), entry])
   }
+  const responses = [...statuses].map(([status, entries]) => {
+    const name = STATUS_CODES[status] ?? ''
+    return `## ${`${status} ${name}`.trimEnd()}\n\n${entries.map(render).join('\n\n')}`
+  })
   const others = Object.entries(SITES).map(([site, [title, how]]) => {
     const entries = failuresAt(site as FailureSite).map(render)
     return `## ${title}\n\n${how}\n\n${entries.join('\n\n')}`
@@ -238,12 +247,10 @@ function renderErrors(): string {
 
 ${GENERATED}
 
-Each code stands for one failure and does not change. Answers carry it as \`code\` of their
-[problem details](http.md#problem-details), log lines as \`code\`, and errors of the library as \`code\`.
+Each failure has a code that never changes, below with its cause and its remedy. It is the field \`code\` of
+[problem details](http.md#problem-details), of log lines, and of errors of the library.
 
-## Answers of a server
-
-${failuresAt().map(render).join('\n\n')}
+${responses.join('\n\n')}
 
 ${others.join('\n\n')}
 `
@@ -251,74 +258,66 @@ ${others.join('\n\n')}
 
 async function renderCommands(): Promise<string> {
   const pages: string[] = []
-  for (const [name, { summary }] of Object.entries(COMMANDS)) {
-    const text = await helpOf(name === 'help' ? ['help', 'flags'] : [name, '--help'])
-    const title = name === 'help' ? '`help flags`' : `\`${name}\``
-    pages.push(`## ${title}\n\n${summary}\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``)
+  for (const name of Object.keys(COMMANDS).filter((name) => name !== 'help')) {
+    const text = await helpOf([name, '--help'])
+    pages.push(`## \`${name}\`\n\n\`\`\`text\n${text.trimEnd()}\n\`\`\``)
   }
+  const others = OTHER_FLAGS.map(([name, description]) => `| ${code(name)} | ${cell(description)} |`)
   return `# Command line
 
 ${GENERATED}
 
-Each command as its \`--help\` shows it. [Commands](../start/commands.md) has examples.
+The \`--help\` of each command. [Commands](../start/commands.md) has examples.
 
 | exit code | meaning |
 | ---: | --- |
-| 0 | The command is done; the server ended after SIGTERM or SIGINT. |
-| 1 | It failed: a guest's error, a check, an address in use, a download. |
-| 2 | The command line, a variable, a file or a plug-in is wrong. |
-| 75 | Four threads cannot be ended (\`WASM_SERVE_PROCESS_STUCK\`): start the process again. |
-| 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): start the process again. |
+| 0 | Success, or the server stopped after SIGTERM or SIGINT. |
+| 1 | Failure: an error of the guest, a failed check, an address in use, a download. |
+| 2 | Mistake: the command line, a variable, a file or a plug-in is wrong. |
+| 75 | Four threads cannot be terminated (\`WASM_SERVE_PROCESS_STUCK\`): restart the process. |
+| 137, 133 | A guest blocked the event loop (\`WASM_SERVE_GUEST_STALL\`): restart the process. |
 
 ${pages.join('\n\n')}
+
+## Flags of \`serve\`
+
+\`wasm-serve help flags\` lists the flags, which [Options](options.md) describes. These flags are not options:
+
+| flag | |
+| --- | --- |
+${others.join('\n')}
 `
 }
 
 function renderHttp(): string {
-  const statuses = new Map<number, string[]>()
-  for (const entry of failuresAt()) {
-    const status = statusOf(entry)
-    statuses.set(status, [...(statuses.get(status) ?? []), entry.code])
-  }
-  const rows = [...statuses].map(([status, names]) => {
-    const links = names.map((name) => `[\`${name}\`](errors.md#${name.toLowerCase()})`)
-    return `| ${status} | ${links.join(', ')} |`
-  })
-  return `# HTTP statuses and headers
+  return `# HTTP responses
 
 ${GENERATED}
 
-A route answers POST unless its option \`method\` names others. [HTTP in the guide](../serve/http.md) and
-[contracts](../write/contracts.md) have the details.
+How results and failures become HTTP responses. [HTTP](../serve/http.md) and [contracts](../write/contracts.md) have the details.
 
-## Answers of guests
+## Responses of guests
 
 | guest | status | body |
 | --- | ---: | --- |
-| returns an output | 200, or what the contract reads from it | the output |
+| returns an output | 200, or the status that the contract reads from it | the output |
 | reports an error | \`errorStatus\` (409) | its message |
-| fails otherwise | see below | problem details |
+| fails otherwise | see [errors](errors.md) | problem details |
 
-Each answer has \`x-request-id\`: the client's, if it is printable and at most 128 characters long, else a new one.
+Each response has \`x-request-id\`: that of the request if it is printable and has at most 128 characters, otherwise a new one.
 
 ## Problem details
 
-Failures that the guest did not report are \`application/problem+json\` (RFC 9457):
+All other failures are \`application/problem+json\` (RFC 9457):
 
 | field | meaning |
 | --- | --- |
 | \`type\` | \`about:blank\` |
 | \`title\` | The name of the status |
 | \`status\` | The status |
-| \`detail\` | What failed, and the limit that it met |
-| \`code\` | One of the [codes](errors.md), which do not change |
-| \`requestId\` | As in \`x-request-id\` and in the log |
-
-## Statuses
-
-| status | codes |
-| ---: | --- |
-${rows.join('\n')}
+| \`detail\` | The failure and its limit |
+| \`code\` | Its [code](errors.md), which never changes |
+| \`requestId\` | The same as in \`x-request-id\` and in the log |
 `
 }
 

@@ -14,7 +14,7 @@ export const BUILD_FLAGS = {
     kind: 'text',
     short: 'o',
     placeholder: 'path',
-    description: 'Where the plug-in goes. Default: the name of the script, with .wasm, in this folder.',
+    description: 'Output file. Default: the name of the script with .wasm, in the working folder.',
   },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
@@ -22,10 +22,10 @@ export const BUILD_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve build <script> [flags]',
   about:
-    'Makes an Extism plug-in of a JavaScript or TypeScript file, for any Extism host.\nOther languages have compilers of their own: wasm-serve new.',
+    'Builds an Extism plug-in from a JavaScript or TypeScript file, for any Extism\nhost. For other languages, see wasm-serve new.',
   examples: ['wasm-serve build hello.ts', 'wasm-serve build src/hello.js -o dist/hello.wasm'],
   flags: BUILD_FLAGS,
-  more: 'Imports are bundled by esbuild, if it is installed.',
+  more: 'esbuild bundles imports, if it is installed.',
 })
 
 /** Makes a plug-in of a script. */

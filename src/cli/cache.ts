@@ -31,14 +31,14 @@ export const CACHE_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve cache list|verify|prune [flags]',
   about:
-    'Shows, checks or empties the cache of downloads, checked modules and bytecode.\nprune without a flag removes only what crashed processes left.',
+    'Shows, checks or empties the cache of downloads, checked modules and bytecode.\nWithout a flag, prune removes only what crashed processes left.',
   examples: [
     'wasm-serve cache list',
     'wasm-serve cache verify --json',
     'wasm-serve cache prune --older-than 30d --max-size 1GiB',
   ],
   flags: CACHE_FLAGS,
-  more: 'Servers may run meanwhile. verify removes damaged files and then exits with 1.',
+  more: 'Servers may keep running. verify removes damaged files and then exits with 1.',
 })
 
 interface CacheTask {

@@ -106,7 +106,7 @@ async function callOnce(
   try {
     return await engine.call(exportName, input, caller)
   } catch (error) {
-    if (error instanceof WorkerLostError) log.error({ err: error.cause }, 'the thread ended')
+    if (error instanceof WorkerLostError) log.error({ err: error.cause }, 'the thread exited')
     else if (error instanceof Error && error.cause) log.error({ ...error.cause }, 'the call was interrupted')
     throw error
   }

@@ -10,7 +10,7 @@ import { type Command, renderPage, TAKES_SERVE_FLAGS } from './command.ts'
 const HELP = renderPage({
   usage: 'wasm-serve check [plugin.wasm | folder | config file]... [flags]',
   about:
-    'Checks what serve would serve, without listening: loads each plug-in, and\nstarts it. Lists the routes, or all problems, each with its file and line.',
+    'Loads and starts each plug-in as serve would, without listening. Lists the\nroutes, or all problems with file and line.',
   examples: [
     'wasm-serve check                  the config file of the working folder',
     'wasm-serve check hello.wasm --workers 2',

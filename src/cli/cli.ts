@@ -93,11 +93,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./new/init.ts')).init,
   },
   build: {
-    summary: 'Make an Extism plug-in of a JavaScript or TypeScript file.',
+    summary: 'Build an Extism plug-in from a JavaScript or TypeScript file.',
     load: async () => (await import('./build.ts')).buildCommand,
   },
   openapi: {
-    summary: 'Describe the routes as an OpenAPI document.',
+    summary: 'Print an OpenAPI document of the routes.',
     load: async () => (await import('./openapi.ts')).openapi,
   },
   push: {

@@ -75,7 +75,7 @@ interface HelpPage {
 }
 
 /** The last line of the page of a command that takes the flags of `serve`. */
-export const TAKES_SERVE_FLAGS = 'It takes all flags of serve: see wasm-serve help flags.'
+export const TAKES_SERVE_FLAGS = 'Takes all flags of serve: see wasm-serve help flags.'
 
 /** Renders a help page. */
 export function renderPage({ usage, about, examples, flags, more }: HelpPage): string {

@@ -53,7 +53,7 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
     title: 'The server',
     scope: 'server',
     more: [
-      ['-c, --config-file <path>', 'A config file: YAML or JSON. Default: found in the working folder.'],
+      ['-c, --config-file <path>', 'Config file (YAML or JSON). Default: found in the working folder.'],
       ['--print-config', 'Show the effective configuration with the source of each value.'],
       ['-h, --help', 'Show the overview.'],
       ['-v, --version', 'Show the version.'],
@@ -61,8 +61,16 @@ const GROUPS: readonly { title: string; scope: Flag['scope']; more: readonly Row
   },
 ]
 
+/** The flags of `serve` that are no options. */
+export const OTHER_FLAGS: readonly Row[] = GROUPS.flatMap(({ more }) => more)
+
 function renderHelpFlag(flag: Flag): Row {
-  return [`--${flag.name}${placeholder(flag)}`, flag.description + renderDefault(flag)]
+  return [renderUsage(flag), flag.description + renderDefault(flag)]
+}
+
+/** A flag with a placeholder of its value. */
+export function renderUsage(flag: Flag): string {
+  return `--${flag.name}${placeholder(flag)}`
 }
 
 const PLACEHOLDERS: Readonly<Record<Flag['kind'], string>> = {

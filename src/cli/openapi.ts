@@ -8,7 +8,7 @@ import { type Command, renderPage, TAKES_SERVE_FLAGS } from './command.ts'
 
 const HELP = renderPage({
   usage: 'wasm-serve openapi [plugin.wasm | folder | config file]... [flags]',
-  about: 'Describes the routes that serve would serve as an OpenAPI document.',
+  about: 'Prints an OpenAPI document of the routes that serve would serve.',
   examples: ['wasm-serve openapi hello.wasm', 'wasm-serve openapi routes.yaml > openapi.json'],
   flags: {},
   more: TAKES_SERVE_FLAGS,

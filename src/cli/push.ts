@@ -35,14 +35,18 @@ export const PUSH_FLAGS = {
   smoke: {
     kind: 'text',
     placeholder: 'path',
-    description: 'JSON file with smoke requests by function, to travel with the plug-in.',
+    description: 'JSON file with smoke requests by function, stored with the plug-in.',
   },
   source: {
     kind: 'text',
     placeholder: 'url',
-    description: 'Where its source code is. Default: of the CI job.',
+    description: 'URL of its source code. Default: that of the CI job.',
   },
-  revision: { kind: 'text', placeholder: 'id', description: 'Its revision there. Default: of the CI job.' },
+  revision: {
+    kind: 'text',
+    placeholder: 'id',
+    description: 'Revision of its source code. Default: that of the CI job.',
+  },
   insecure: { kind: 'switch', description: 'Use http for a registry that is not on this machine.' },
   ca: { kind: 'text', placeholder: 'path', description: 'Certificate authority (PEM) of the registry.' },
   json: { kind: 'switch', description: 'Print JSON.' },
@@ -52,7 +56,7 @@ export const PUSH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve push <plugin.wasm|manifest.json> oci://REGISTRY/NAME[:TAG] [flags]',
   about:
-    'Pushes a plug-in to an OCI registry, in the layout of the CNCF. Prints its\nreference with the digest, in a terminal also the command that signs it. The XTP\nschema beside it and the Extism manifest travel as annotations.',
+    'Pushes a plug-in to an OCI registry, in the CNCF layout. Prints its\nreference with the digest and, in a terminal, the command that signs it. The XTP\nschema beside it and the Extism manifest are stored as annotations.',
   examples: [
     'wasm-serve push hello.wasm oci://ghcr.io/acme/hello:1.2',
     'wasm-serve push manifest.json oci://ghcr.io/acme/hello:1.2',

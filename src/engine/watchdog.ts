@@ -170,7 +170,7 @@ class Watchdog {
       worker.unref()
       worker.on('error', (error: Error) => (failure = error))
       worker.once('online', () => this.#isThere())
-      worker.once('exit', (code) => this.#failed(failure ?? new Error(`it ended with exit code ${code}`)))
+      worker.once('exit', (code) => this.#failed(failure ?? new Error(`it exited with code ${code}`)))
       this.#worker = worker
       for (const { guest } of this.#watched.values()) this.#post({ watch: guest })
       if (this.#parent) this.#post({ parent: this.#parent })

@@ -8,9 +8,8 @@ export const CallRefusedError = failure({
   status: 403,
   message: '%s',
   isWhole: true,
-  cause:
-    'A hook of the app (`onCall`) refused the call. The detail is its reason. The hook may choose another status.',
-  remedy: 'The reason is in the detail. The hook belongs to the app.',
+  cause: "The app's `onCall` hook refused the call. It can choose another status.",
+  remedy: 'Read the detail.',
 })
 
 export const GuestError = failure({
@@ -19,7 +18,7 @@ export const GuestError = failure({
   message: '%s',
   isWhole: true,
   cause: 'The guest reported an error. The body is its message.',
-  remedy: 'Read the body: it is the message of the guest. `errorStatus` selects another status.',
+  remedy: 'Read the body. `errorStatus` selects another status.',
 })
 
 /** `cause` has the engine's reason and the stack of the guest. */
@@ -27,9 +26,9 @@ export const GuestTrapError = failure({
   code: 'WASM_SERVE_GUEST_TRAP',
   status: 500,
   message: 'The guest function "%s" trapped; its instance was replaced',
-  cause: 'The guest trapped. Its instance is replaced before the next call.',
+  cause: 'The guest trapped. Its instance is replaced.',
   remedy:
-    'Read the log: it has the message and the stack of the trap. `--block-limit` and `--memory-max` are limits that can cause it, and so can a refused or failed [HTTP request](../write/outbound-http.md#limits-and-failures).',
+    'Read the stack in the log. `--block-limit`, `--memory-max` or a failed [HTTP request](../write/outbound-http.md#limits-and-failures) can cause it.',
 })
 
 /** `cause` has the details. */
@@ -38,17 +37,17 @@ export const HostUnavailableError = failure({
   status: 503,
   message: 'A service that the guest function "%s" needs is unavailable: try again later',
   cause:
-    "The guest's [store](../write/state.md) is full or cannot be reached, and the function that it called has no error code. Its instance is replaced.",
-  remedy: 'Check the store. A guest that uses `wasm-serve:kv` gets a code instead and can continue.',
+    "The [store](../write/state.md) is full or unreachable, and the guest's function has no error code. The instance is replaced.",
+  remedy: 'Check the store. `wasm-serve:kv` returns codes instead.',
 })
 
 export const GuestExitError = failure({
   code: 'WASM_SERVE_GUEST_EXIT',
   status: 500,
   message: 'The guest function "%s" exited (proc_exit); its instance was replaced',
-  cause: 'With `--runtime sdk`: a function of the guest exited (`proc_exit`). Its instance is replaced.',
+  cause: 'With `--runtime sdk`: the guest called `proc_exit`.',
   remedy:
-    'Use the kernel runtime (the default), for which the exit status is a [return code](../serve/plug-ins.md#exits-and-return-codes).',
+    'Use the kernel runtime, which treats the status as a [return code](../serve/plug-ins.md#exits-and-return-codes).',
 })
 
 export const VariablesFullError = failure({
@@ -56,16 +55,15 @@ export const VariablesFullError = failure({
   status: 500,
   message:
     'The variables of the guest function "%s" would exceed %d bytes (varMax); its instance was replaced',
-  cause:
-    'The guest set a variable for which its [variables](../serve/limits.md) have no room. Its instance is replaced.',
-  remedy: 'Raise `--var-max`, or keep less in variables. With 0 there are none.',
+  cause: 'The [variables](../serve/limits.md) of the guest would exceed `varMax`.',
+  remedy: 'Raise `--var-max`, or keep less in variables.',
 })
 
 export const OutputTooLargeError = failure({
   code: 'WASM_SERVE_OUTPUT_TOO_LARGE',
   status: 502,
   message: 'The guest function "%s" produced %d bytes, more than the outputLimit of %d',
-  cause: 'The guest produced more than `outputLimit`. Its instance is replaced.',
+  cause: 'The output is larger than `outputLimit`.',
   remedy: 'Return less, or raise `--output-limit`.',
 })
 
@@ -73,9 +71,8 @@ export const ContractBrokenError = failure({
   code: 'WASM_SERVE_CONTRACT_BROKEN',
   status: 502,
   message: 'The guest violated the %s contract: %s',
-  cause:
-    'The output is not an answer of the contract of the route. The detail names the field, not its content.',
-  remedy: 'Return an output that matches the contract of the route. The detail names the field.',
+  cause: 'The output does not match the contract of the route.',
+  remedy: 'Correct the field that the detail names.',
 })
 
 /** {@link ContractBrokenError} for a contract whose own server answers 500. */
@@ -83,15 +80,15 @@ export const SimplismBrokenError = failure({
   code: 'WASM_SERVE_SIMPLISM_BROKEN',
   status: 500,
   message: 'The guest violated the simplism contract: %s',
-  cause: 'With `--contract simplism`: the output is not an answer of the contract.',
-  remedy: 'Return an output that matches the simplism contract. The text names the field.',
+  cause: 'With `--contract simplism`: the output does not match the contract.',
+  remedy: 'Correct the field that the body names.',
 })
 
 export const InstanceBusyError = failure({
   code: 'WASM_SERVE_INSTANCE_BUSY',
   status: 500,
   message: 'An instance of plug-in %s is already running a call: an instance runs one call at a time',
-  cause: 'A host function called the instance that it was called from.',
+  cause: 'A host function called the instance that called it.',
   remedy: 'Do not call a plug-in from its own host function.',
 })
 
@@ -100,24 +97,23 @@ export const GuestStallError = failure({
   site: 'log',
   message:
     '%s blocked the event loop for more than %d ms (stallMs): the process is killed so that its supervisor restarts it',
-  cause: 'The guest did not return within `stallMs`. The process is killed, and this is its last log line.',
-  remedy:
-    'Give the route a deadline (`--timeout`), or raise `--stall-ms`. Let a supervisor restart the process.',
+  cause: 'The guest blocked the event loop for longer than `stallMs`. The process is killed.',
+  remedy: 'Set a deadline (`--timeout`), or raise `--stall-ms`.',
 })
 
 export const QueueFullError = failure({
   code: 'WASM_SERVE_QUEUE_FULL',
   status: 503,
   message: 'The queue of this route is full, %s: try again later',
-  cause: '`maxQueue` calls or `maxQueueBytes` wait already. `Retry-After` says when to try again.',
-  remedy: 'Retry after the seconds in `Retry-After`. Add threads (`--workers`), or raise `--max-queue`.',
+  cause: 'The queue holds `maxQueue` calls or `maxQueueBytes`.',
+  remedy: 'Retry after `Retry-After` seconds. Add threads (`--workers`), or raise `--max-queue`.',
 })
 
 export const QueueSlowError = failure({
   code: 'WASM_SERVE_QUEUE_SLOW',
   status: 503,
   message: 'This route is too busy to start the call within %d ms (maxWaitMs): try again later',
-  cause: 'The call would have to wait longer than `maxWaitMs`, or has.',
+  cause: 'The call waited for `maxWaitMs`, or would wait longer.',
   remedy: 'Retry later. Add threads (`--workers`), or raise `--max-wait-ms`.',
 })
 
@@ -126,7 +122,7 @@ export const InstancesFullError = failure({
   status: 503,
   message: 'All %d instances that may be open (maxInstances) are in use: try again later',
   cause:
-    'The call of a [lazy plug-in](../serve/plug-ins.md#thousands-of-plug-ins) would open more than `maxInstances`, and calls ran in all others for `maxWaitMs`.',
+    'A [lazy plug-in](../serve/plug-ins.md#thousands-of-plug-ins) needs an instance, but `maxInstances` are open and all were busy for `maxWaitMs`.',
   remedy: 'Retry later, or raise `--max-instances`.',
 })
 
@@ -134,7 +130,7 @@ export const DeadlineError = failure({
   code: 'WASM_SERVE_DEADLINE_EXCEEDED',
   status: 504,
   message: 'The guest function "%s" ran longer than the timeout of %d ms and was terminated',
-  cause: 'The guest ran longer than `timeoutMs`, and was ended. Its instance is replaced.',
+  cause: 'The guest ran longer than `timeoutMs` and was terminated.',
   remedy: 'Make the guest faster, or raise `--timeout`.',
 })
 
@@ -142,7 +138,7 @@ export const BudgetExceededError = failure({
   code: 'WASM_SERVE_BUDGET_EXCEEDED',
   status: 504,
   message: 'The guest function "%s" did more work than its budget of %d checks and was terminated',
-  cause: 'The guest did more work than `budget` allows, and was ended. Its instance is replaced.',
+  cause: 'The guest exceeded its `budget` and was terminated.',
   remedy:
     'Make the guest do less, or raise `--budget`. `wasm-serve call --budget N --timing` shows the checks of a call.',
 })
@@ -151,20 +147,18 @@ export const BudgetExceededError = failure({
 export const WorkerLostError = failure({
   code: 'WASM_SERVE_WORKER_LOST',
   status: 500,
-  message: 'The thread or process that ran the guest function "%s" ended unexpectedly; it was replaced',
-  cause:
-    'The thread or process that ran the guest ended: out of memory, by an abort of V8, or by a host function. It is replaced.',
+  message: 'The thread or process that ran the guest function "%s" terminated unexpectedly; it was replaced',
+  cause: 'The thread or process of the guest terminated unexpectedly. It is replaced.',
   remedy:
-    'Read the log for the last words of V8. Lower the memory that the guest or its host functions use. `--idempotent` runs such a call once more.',
+    'Read the last output of V8 in the log. Reduce the memory of the guest and its host functions. `--idempotent` retries such a call once.',
 })
 
 export const BreakerOpenError = failure({
   code: 'WASM_SERVE_BREAKER_OPEN',
   status: 503,
   message: 'This route is unavailable: %d starts in a row failed (%s)',
-  cause:
-    "Five starts of the route's threads or processes failed in a row; it is tried again from time to time.",
-  remedy: 'Read the log: it has the reason of each failed start.',
+  cause: "Five starts of the route's threads or processes failed in a row. Retries continue.",
+  remedy: 'Read the reason in the log.',
 })
 
 export const ThreadsStuckError = failure({
@@ -172,20 +166,18 @@ export const ThreadsStuckError = failure({
   status: 503,
   message:
     '%d threads of this plug-in are stuck in native calls and cannot be terminated: no new threads start until one of them ends',
-  cause:
-    'Two threads that ran the plug-in of the route cannot be ended. No others start until one of them ends.',
-  remedy:
-    'Find the native call that does not return (the log names route and plug-in), or run the plug-in with `--engine subprocess`.',
+  cause: 'Two threads of the plug-in cannot be terminated. No others start until one of them exits.',
+  remedy: 'Find the native call that does not return, or use `--engine subprocess`.',
 })
 
 /** 499 is the status of nginx for it. */
 export const ClientGoneError = failure({
   code: 'WASM_SERVE_CLIENT_GONE',
   status: 499,
-  message: 'The client disconnected before it had its answer',
+  message: 'The client disconnected before it received the response',
   cause:
-    'The client left before its call began, so the guest did not run; or during a [stream](../write/streams.md). Only the log has this code.',
-  remedy: 'Nothing: the client did not wait.',
+    'The client disconnected before its call began, or during a [stream](../write/streams.md). Only the log has this code.',
+  remedy: 'Nothing to do.',
 })
 
 export const StreamTimeoutError = failure({
@@ -193,19 +185,17 @@ export const StreamTimeoutError = failure({
   status: 504,
   message: 'The exchange took longer than %d ms (streamTimeoutMs)',
   cause:
-    'The exchange of a guest that [streams](../write/streams.md) took longer than `streamTimeoutMs`. If its answer had been started, it was broken off.',
-  remedy: 'Make the exchange shorter, or raise `--stream-timeout-ms`.',
+    'The [streamed](../write/streams.md) exchange took longer than `streamTimeoutMs`. A begun response is aborted.',
+  remedy: 'Shorten the exchange, or raise `--stream-timeout-ms`.',
 })
 
 export const StreamsFullError = failure({
   code: 'WASM_SERVE_STREAMS_FULL',
   status: 503,
   message:
-    'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none ended within %d ms (maxWaitMs): try again later',
-  cause:
-    'The threads of a route whose guests [stream](../write/streams.md) have as many exchanges as they can have, and none ended within `maxWaitMs`. A thread has 256 at a time, or one before Node.js 24.',
-  remedy:
-    'Retry later. Add threads (`--workers`), or limit how long an exchange may take (`--stream-timeout-ms`).',
+    'This route serves at most %d streams at a time (workers: %d, streams of each: %d), and none finished within %d ms (maxWaitMs): try again later',
+  cause: 'All [streams](../write/streams.md) of the route are in use, and none finished within `maxWaitMs`.',
+  remedy: 'Retry later. Add threads (`--workers`), or lower `--stream-timeout-ms`.',
 })
 
 export const ShuttingDownError = failure({
@@ -213,15 +203,14 @@ export const ShuttingDownError = failure({
   status: 503,
   message:
     'The server is shutting down: the guest function "%s" was still running after the grace period (graceMs) and was terminated',
-  cause:
-    'The guest had not ended when the server, which shuts down, had waited for `graceMs`. It was ended with its thread.',
-  remedy: 'Retry: another process answers. `--grace-ms` is how long calls may take after SIGTERM.',
+  cause: 'The server is shutting down. The guest ran longer than `graceMs` and was terminated.',
+  remedy: 'Retry, or raise `--grace-ms`.',
 })
 
 export const EngineClosedError = failure({
   code: 'WASM_SERVE_ENGINE_CLOSED',
   status: 503,
   message: 'This route is being closed: try again later',
-  cause: 'The route is being closed.',
-  remedy: 'Retry: the route is being replaced or removed.',
+  cause: 'The route is being replaced or removed.',
+  remedy: 'Retry.',
 })

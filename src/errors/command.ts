@@ -6,16 +6,16 @@ export const UsageError = failure({
   code: 'WASM_SERVE_USAGE_INVALID',
   site: 'command',
   message: '%s',
-  cause: 'A word, flag or variable of the command line is wrong.',
-  remedy: 'Correct the word that the message names. `wasm-serve help flags` lists all flags.',
+  cause: 'An argument, flag or environment variable is wrong.',
+  remedy: 'Correct it. `wasm-serve help flags` lists all flags.',
 })
 
 export const OptionsError = failure({
   code: 'WASM_SERVE_OPTIONS_INVALID',
   site: 'command',
   message: 'Invalid options:\n%s',
-  cause: 'Options are wrong. All problems are listed, unknown options with a suggestion.',
-  remedy: 'Correct each option that is listed. [Options](options.md) has their types and ranges.',
+  cause: 'Options are invalid.',
+  remedy: 'Correct the listed [options](options.md).',
 })
 
 export const ConfigUnreadableError = failure({
@@ -23,22 +23,22 @@ export const ConfigUnreadableError = failure({
   site: 'command',
   message: 'Cannot read config file %s: %s',
   cause: 'The config file does not exist, exists several times, is too large, or is not UTF-8.',
-  remedy: 'Name one file with `-c`. It has at most 256 KiB of UTF-8.',
+  remedy: 'Name one file with `-c`, of at most 256 KiB.',
 })
 
 export const ConfigInvalidError = failure({
   code: 'WASM_SERVE_CONFIG_INVALID',
   site: 'command',
   message: 'Config file %s is not valid:\n%s',
-  cause: 'The config file has errors. Each is listed with line and column.',
-  remedy: 'Correct each line that is listed. `wasm-serve check` shows whether it is right.',
+  cause: 'The config file has errors.',
+  remedy: 'Correct the listed lines.',
 })
 
 export const MountConflictError = failure({
   code: 'WASM_SERVE_MOUNT_CONFLICT',
   site: 'command',
   message: 'Several routes have the same URL:\n%s',
-  cause: 'Several plug-ins, functions or routes would have the same URL.',
+  cause: 'Several plug-ins, functions or routes have the same URL.',
   remedy: 'Change the `url`, `host` or `method` of one of them.',
 })
 
@@ -47,10 +47,8 @@ export const PluginNameSharedError = failure({
   site: 'command',
   message:
     'Two different plug-ins have the name "%s", of %s and of %s: give each a name under "plugins" of a config file, or by loadPlugin',
-  cause:
-    'Two different plug-ins have the same [name](../serve/plug-ins.md#names), by which state, logs and metrics are kept.',
-  remedy:
-    'Give each a name under `plugins` of a config file. In a program, load one by `loadPlugin(source, { name })`.',
+  cause: 'Two plug-ins have the same [name](../serve/plug-ins.md#names).',
+  remedy: 'Name them under `plugins` of a config file, or by `loadPlugin(source, { name })`.',
 })
 
 export const CheckFailedError = failure({
@@ -58,25 +56,23 @@ export const CheckFailedError = failure({
   site: 'command',
   message: '%s',
   isWhole: true,
-  cause: '`wasm-serve check` found problems, or the server has several reasons not to start.',
-  remedy: 'Correct each problem that is listed.',
+  cause: '`wasm-serve check` found problems, or the server cannot start for several reasons.',
+  remedy: 'Correct each listed problem.',
 })
 
 export const ProjectNotMadeError = failure({
   code: 'WASM_SERVE_PROJECT_NOT_MADE',
   site: 'command',
   message: 'No project was created in %s: %s',
-  cause:
-    'The folder for `wasm-serve new` has files, or that for `wasm-serve init` has a config file, or it cannot be written.',
-  remedy:
-    '`new`: name an empty folder, or one that does not exist, below a folder that you can write. `init`: edit the config file.',
+  cause: 'The folder has files (`new`) or a config file (`init`), or cannot be written.',
+  remedy: '`new`: name an empty or new folder. `init`: edit the config file.',
 })
 
 export const InputUnreadableError = failure({
   code: 'WASM_SERVE_INPUT_UNREADABLE',
   site: 'command',
   message: 'Cannot read the input %s: %s',
-  cause: '`call` and `bench`: the file of the input cannot be read.',
+  cause: '`call` or `bench` cannot read the input file.',
   remedy: 'Name a file that you can read.',
 })
 
@@ -84,7 +80,7 @@ export const OutputUnwritableError = failure({
   code: 'WASM_SERVE_OUTPUT_UNWRITABLE',
   site: 'command',
   message: 'Cannot write %s: %s',
-  cause: 'The file for the result of a command cannot be written.',
+  cause: 'A command cannot write its output file.',
   remedy: 'Name a file that you can write.',
 })
 
@@ -100,15 +96,14 @@ export const BenchServerError = failure({
   code: 'WASM_SERVE_BENCH_SERVER_FAILED',
   site: 'command',
   message: 'The server under test (%s) cannot be measured: %s',
-  cause: '`bench`: the server did not start, or does not answer this input with 200.',
-  remedy: 'Try the same plug-in and input with `wasm-serve call`.',
+  cause: '`bench`: the server did not start, or its response to the input is not 200.',
+  remedy: 'Try the plug-in and the input with `wasm-serve call`.',
 })
 
 export const BenchAnswersError = failure({
   code: 'WASM_SERVE_BENCH_ANSWERS_WRONG',
   site: 'command',
-  message: 'Not all answers were correct: %s',
-  cause: '`bench`: under load, answers were wrong, failed or did not come.',
-  remedy:
-    'Read the report: it counts the wrong answers. A guest that depends on time or chance answers differently.',
+  message: 'Not all responses were correct: %s',
+  cause: '`bench`: under load, responses were wrong, failed or missing.',
+  remedy: 'Read the report. The output must not depend on time or chance.',
 })

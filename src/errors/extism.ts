@@ -7,24 +7,24 @@ export const InstanceRemoteError = failure({
   site: 'extism',
   message:
     'The instance of the plug-in lives in a worker thread: getInstance needs a plug-in without runInWorker',
-  cause: '`wasm-serve/extism`: `getInstance` of a plug-in that runs in a worker.',
-  remedy: 'Use `getInstance` without `runInWorker`.',
+  cause: '`getInstance` was called on a plug-in that runs in a worker.',
+  remedy: 'Open the plug-in without `runInWorker`.',
 })
 
 export const ExtismPluginClosedError = failure({
   code: 'WASM_SERVE_EXTISM_PLUGIN_CLOSED',
   site: 'extism',
-  message: 'The plug-in was closed before the call ended',
-  cause: '`wasm-serve/extism`: the plug-in was closed while a call of it ran, or waited for others.',
+  message: 'The plug-in was closed before the call finished',
+  cause: 'The plug-in was closed while a call ran or waited.',
   remedy: 'Wait for the call before `close()`.',
 })
 
 export const ExtismThreadLostError = failure({
   code: 'WASM_SERVE_EXTISM_THREAD_LOST',
   site: 'extism',
-  message: 'The thread of the plug-in ended with code %d during a call',
-  cause: "`wasm-serve/extism`: the plug-in's thread ended while a call ran; the next call starts another.",
-  remedy: 'Call again. The log has the reason.',
+  message: 'The thread of the plug-in exited with code %d during a call',
+  cause: "The plug-in's thread terminated during a call. The next call starts another.",
+  remedy: 'Read the reason in the log, and call again.',
 })
 
 export const ExtismInputTooLargeError = failure({
@@ -32,6 +32,6 @@ export const ExtismInputTooLargeError = failure({
   site: 'extism',
   message:
     'An input of %d bytes does not fit: memory.maxPages limits the bytes that a call may exchange with its host',
-  cause: '`wasm-serve/extism`: the input is larger than `memory.maxPages` allows.',
+  cause: 'The input is larger than `memory.maxPages` allows.',
   remedy: 'Raise `memory.maxPages`, or pass less.',
 })

@@ -7,8 +7,8 @@ export const ToolArgumentsInvalidError = failure({
   status: 400,
   message: 'The arguments do not fit the tool %s: %s',
   cause:
-    'The arguments of a [tool call](../write/tools-for-agents.md) do not fit the input schema. The answer is a result with `isError`, which a model can read.',
-  remedy: 'Correct the arguments. The message names the first problems.',
+    'The arguments of the [tool call](../write/tools-for-agents.md) do not match the input schema. The result has `isError`.',
+  remedy: 'Correct the arguments that the message names.',
 })
 
 export const ToolResultInvalidError = failure({
@@ -16,8 +16,8 @@ export const ToolResultInvalidError = failure({
   status: 502,
   message: 'The output does not fit the output schema of the tool %s: %s',
   cause:
-    'The output of the guest does not fit the output schema of its [tool](../write/tools-for-agents.md). The answer is a result with `isError`.',
-  remedy: 'Correct the guest, or the schema. The message names the first problems.',
+    'The output does not match the output schema of the [tool](../write/tools-for-agents.md). The result has `isError`.',
+  remedy: 'Correct the guest or the schema.',
 })
 
 export const ToolSchemaInvalidError = failure({
@@ -25,8 +25,8 @@ export const ToolSchemaInvalidError = failure({
   site: 'command',
   message: 'The %s of the tool %s cannot be used: %s',
   cause:
-    'A schema of a [tool](../write/tools-for-agents.md) is not a JSON Schema (2020-12), is too large, or is not one of an object.',
-  remedy: 'Correct the schema. The message has the reason.',
+    'A [tool](../write/tools-for-agents.md) schema is not JSON Schema 2020-12, is too large, or does not describe an object.',
+  remedy: 'Correct the schema.',
 })
 
 export const ToolExportMissingError = failure({
@@ -34,25 +34,24 @@ export const ToolExportMissingError = failure({
   site: 'command',
   message: 'The plug-in %s was not made for hyper-mcp: it does not export %s',
   cause:
-    'A plug-in with `contract: hyper-mcp` does not have the exports of its [interface](../write/tools-for-agents.md).',
-  remedy: 'Remove `contract` if the plug-in was made for something else.',
+    'A plug-in with `contract: hyper-mcp` does not have the exports of that [interface](../write/tools-for-agents.md).',
+  remedy: 'Remove `contract` if the plug-in has another interface.',
 })
 
 export const ToolConflictError = failure({
   code: 'WASM_SERVE_TOOL_CONFLICT',
   site: 'command',
   message: 'Several routes are tools of the same name. Set tool.name, or tool.enabled to false:\n%s',
-  cause: 'Several routes are [tools](../write/tools-for-agents.md) of the same name.',
-  remedy: 'Set `tool.name` of one of them, or `tool.enabled: false`.',
+  cause: 'Several routes are [tools](../write/tools-for-agents.md) with the same name.',
+  remedy: 'Set `tool.name` or `tool.enabled: false` on one of them.',
 })
 
 export const ScopeMissingError = failure({
   code: 'WASM_SERVE_TOOL_SCOPE_MISSING',
   status: 403,
   message: 'The tool %s needs the scope %s',
-  cause:
-    'The token of the client has no scope that [`mcp.access`](../write/tools-for-agents.md) grants the tool to.',
-  remedy: 'Ask the issuer for a token with the scope of the message.',
+  cause: 'The token has no scope that grants the tool ([`mcp.access`](../write/tools-for-agents.md)).',
+  remedy: 'Request a token with the scope that the message names.',
 })
 
 export const McpOriginRefusedError = failure({
@@ -60,17 +59,15 @@ export const McpOriginRefusedError = failure({
   status: 403,
   message: 'The request is refused: %s',
   cause:
-    'The request to the [MCP endpoint](../write/tools-for-agents.md) names another host, or comes from a web page of another origin.',
-  remedy:
-    'Use the address of the server, or add the host name to `mcp.hosts`, or the origin of the page to `mcp.origins`.',
+    'The request to the [MCP endpoint](../write/tools-for-agents.md) names another host or comes from another origin.',
+  remedy: 'Use the address of the server, or add to `mcp.hosts` or `mcp.origins`.',
 })
 
 export const McpNotAcceptableError = failure({
   code: 'WASM_SERVE_MCP_NOT_ACCEPTABLE',
   status: 406,
   message: 'The client must accept application/json and text/event-stream',
-  cause:
-    'The client of the [MCP endpoint](../write/tools-for-agents.md) does not accept both content types of its answers.',
+  cause: 'The client does not accept both content types of the [MCP endpoint](../write/tools-for-agents.md).',
   remedy: 'Send `Accept: application/json, text/event-stream`.',
 })
 
@@ -79,17 +76,16 @@ export const McpStreamsFullError = failure({
   status: 503,
   message: 'No more than %d streams%s may wait for changed lists',
   cause:
-    'Too many clients of a [kind](../write/tools-for-agents.md#who-may-use-what), or too many streams of one client, wait for changed lists.',
-  remedy: 'Close streams that are not needed. Other requests are not affected.',
+    'The client, or all clients of its [kind](../write/tools-for-agents.md#who-may-use-what), have too many streams for changed lists.',
+  remedy: 'Close unused streams.',
 })
 
 export const McpTasksFullError = failure({
   code: 'WASM_SERVE_MCP_TASKS_FULL',
   status: 503,
   message: 'There may be no more than %d tasks of a client, and %d of all clients',
-  cause:
-    'The tool needs a [task](../write/tools-for-agents.md#tasks), but the client, or its kind of clients, has too many. A task counts until it expires, or until it has ended and the client has seen the end.',
-  remedy: 'Fetch the results of tasks that have ended, cancel others, or set a shorter `tool.task.ttlMs`.',
+  cause: 'The client, or all clients of its kind, have too many [tasks](../write/tools-for-agents.md#tasks).',
+  remedy: 'Fetch finished results, cancel tasks, or lower `tool.task.ttlMs`.',
 })
 
 export const McpContentTypeError = failure({

@@ -7,8 +7,8 @@ export const OutboundRequestInvalidError = failure({
   status: 502,
   site: 'guest',
   message: "The guest's HTTP request is not valid: %s",
-  cause: 'The request cannot be sent: it is not JSON, or has no valid URL, header or method.',
-  remedy: 'Correct the request in the guest. The reason names the part.',
+  cause: 'The request is not JSON, or has no valid URL, header or method.',
+  remedy: 'Correct the request in the guest.',
 })
 
 export const OutboundRefusedError = failure({
@@ -16,16 +16,16 @@ export const OutboundRefusedError = failure({
   status: 502,
   site: 'guest',
   message: "The guest's HTTP request to %s is refused: %s",
-  cause: 'It may not go there: the host is not allowed, or its address is not public.',
-  remedy: 'Allow the host with `--allow-host`. A private address needs the full host name, without `*`.',
+  cause: 'The host is not allowed, or its address is not public.',
+  remedy: 'Allow the host with `--allow-host`. A private address requires the full host name, without `*`.',
 })
 
 export const OutboundTimeoutError = failure({
   code: 'WASM_SERVE_OUTBOUND_TIMEOUT',
   status: 504,
   site: 'guest',
-  message: "The guest's HTTP request to %s was not answered within %d ms",
-  cause: 'There was no whole answer in time. Redirects count.',
+  message: "The guest's HTTP request to %s got no complete response within %d ms",
+  cause: 'The response, including redirects, was not complete in time.',
   remedy: 'Raise `--timeout`, or use a faster server.',
 })
 
@@ -34,7 +34,7 @@ export const OutboundTooLargeError = failure({
   status: 502,
   site: 'guest',
   message: "The response to the guest's HTTP request to %s is larger than the httpResponseMax of %d bytes",
-  cause: 'The answer is larger than `httpResponseMax`.',
+  cause: 'The response is larger than `httpResponseMax`.',
   remedy: 'Raise `httpResponseMax`.',
 })
 
@@ -43,6 +43,6 @@ export const OutboundFailedError = failure({
   status: 502,
   site: 'guest',
   message: "The guest's HTTP request to %s failed: %s",
-  cause: 'The server cannot be reached or trusted, broke off, or redirects too often.',
-  remedy: 'Read the reason: address, certificate, or the number of redirects.',
+  cause: 'The server cannot be reached or trusted, aborted the response, or redirects too often.',
+  remedy: 'Check the address and the certificate.',
 })

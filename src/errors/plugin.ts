@@ -6,25 +6,23 @@ export const PluginUnreadableError = failure({
   code: 'WASM_SERVE_PLUGIN_UNREADABLE',
   site: 'command',
   message: 'Cannot read plug-in %s: %s',
-  cause: 'The file does not exist or cannot be read.',
-  remedy: 'Check the path and the permissions of the file.',
+  cause: 'The file cannot be read.',
+  remedy: 'Check its path and permissions.',
 })
 
 export const PluginInvalidError = failure({
   code: 'WASM_SERVE_PLUGIN_INVALID',
   site: 'command',
   message: 'Plug-in %s cannot be used: %s',
-  cause:
-    'The bytes are not a WebAssembly core module, or need more memory than the limit. The message says which kind of file it is.',
-  remedy: 'Build a core module (not a component). The message has the kind of file, and the required memory.',
+  cause: 'The file is not a WebAssembly core module, or requires more memory than the limit.',
+  remedy: 'Build a core module, not a component.',
 })
 
 export const ScriptInvalidError = failure({
   code: 'WASM_SERVE_SCRIPT_INVALID',
   site: 'command',
   message: 'Script %s cannot be used: %s',
-  cause:
-    'A script of JavaScript or TypeScript has a syntax error, imports what is not there, exports no function, or throws while it loads.',
+  cause: 'The script has a syntax error or a missing import, exports no function, or throws while it loads.',
   remedy: 'Correct the line that the message names.',
 })
 
@@ -33,17 +31,16 @@ export const PluginLoadFailedError = failure({
   site: 'command',
   message: 'Plug-in %s cannot be loaded: %s',
   cause:
-    'The thread that loads the plug-in has ended, or took more than 60 s (5 s for a script), or the file of a lazy plug-in has changed; nothing of the plug-in is used.',
-  remedy: 'Use a smaller module, or a faster machine. Reload the configuration after a change of files.',
+    "Loading took too long (60 s; a script 5 s), its thread terminated, or a lazy plug-in's file changed.",
+  remedy: 'Use a smaller module or a faster machine. Reload after files change.',
 })
 
 export const PluginTooComplexError = failure({
   code: 'WASM_SERVE_PLUGIN_TOO_COMPLEX',
   site: 'command',
   message: 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s',
-  cause:
-    'A module exceeds the [limits](../protect/module-limits.md) on compilation cost; the message names function, number and flag.',
-  remedy: 'Raise the limit that the message names with `--module-limit`, if you trust the plug-in.',
+  cause: 'The module exceeds a [limit](../protect/module-limits.md) on compilation cost.',
+  remedy: 'If you trust the plug-in, raise the limit with `--module-limit`.',
 })
 
 export const PluginUnboundedError = failure({
@@ -51,17 +48,15 @@ export const PluginUnboundedError = failure({
   site: 'command',
   message:
     'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
-  cause:
-    'The plug-in has garbage-collected types, or keeps exceptions, which no memory limit bounds: see `--allow-gc`.',
-  remedy: 'Use `--allow-gc` with `--engine subprocess`, if you trust the plug-in.',
+  cause: 'The plug-in has garbage-collected types or keeps exceptions, whose memory has no limit.',
+  remedy: 'If you trust the plug-in, use `--allow-gc` with `--engine subprocess`.',
 })
 
 export const SourceInvalidError = failure({
   code: 'WASM_SERVE_SOURCE_INVALID',
   site: 'command',
   message: 'Plug-in source %s cannot be used: %s',
-  cause:
-    'What names the plug-in is refused: a URL, a pin that is not a digest, or a link that is not a module.',
+  cause: 'The URL, digest or link of the plug-in is not valid.',
   remedy: 'Use a path, an `https` URL, or `#sha256=` with 64 hexadecimal digits.',
 })
 
@@ -69,31 +64,31 @@ export const ManifestInvalidError = failure({
   code: 'WASM_SERVE_MANIFEST_INVALID',
   site: 'command',
   message: 'Manifest %s is not valid:\n%s',
-  cause: 'The Extism manifest has errors. Each is listed with the path of its key.',
-  remedy: 'Correct each key that is listed.',
+  cause: 'The Extism manifest has errors.',
+  remedy: 'Correct the listed keys.',
 })
 
 export const DigestMismatchError = failure({
   code: 'WASM_SERVE_DIGEST_MISMATCH',
   site: 'command',
   message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
-  cause: "The bytes are not those that the pin or the manifest's `hash` names.",
-  remedy: 'Check where the bytes come from. If the new ones are right, change the pin.',
+  cause: "The content does not match the pinned digest or the manifest's `hash`.",
+  remedy: 'Check the source. If the content is right, change the digest.',
 })
 
 export const DownloadRefusedError = failure({
   code: 'WASM_SERVE_DOWNLOAD_REFUSED',
   site: 'command',
   message: 'Cannot download %s: %s',
-  cause: 'The server answered with something else than a plug-in.',
-  remedy: 'Check the URL, and `WASM_SERVE_SOURCE_AUTH` if the server asks for credentials.',
+  cause: 'The server did not respond with a plug-in.',
+  remedy: 'Check the URL, and `WASM_SERVE_SOURCE_AUTH` if the server requires credentials.',
 })
 
 export const DownloadUnreachableError = failure({
   code: 'WASM_SERVE_DOWNLOAD_UNREACHABLE',
   site: 'command',
   message: 'Cannot download %s: %s',
-  cause: 'The server cannot be reached or failed, and the cache has no copy.',
+  cause: 'The server failed or cannot be reached, and the cache has no copy.',
   remedy: 'Check the network and the host name.',
 })
 
@@ -101,7 +96,7 @@ export const DownloadTimeoutError = failure({
   code: 'WASM_SERVE_DOWNLOAD_TIMEOUT',
   site: 'command',
   message: 'Cannot download %s: it was not complete after %d ms',
-  cause: 'The download was not complete in time.',
+  cause: 'The download took longer than `downloadTimeoutMs`.',
   remedy: 'Raise `downloadTimeoutMs`.',
 })
 
@@ -109,7 +104,7 @@ export const DownloadTooLargeError = failure({
   code: 'WASM_SERVE_DOWNLOAD_TOO_LARGE',
   site: 'command',
   message: 'Cannot download %s: it is larger than %d bytes',
-  cause: 'The download is larger than is allowed.',
+  cause: 'The download is larger than `downloadLimit`.',
   remedy: 'Raise `downloadLimit`.',
 })
 
@@ -117,8 +112,8 @@ export const PluginImportError = failure({
   code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
   site: 'command',
   message: 'Plug-in %s has missing imports:\n%s',
-  cause: 'The plug-in has missing imports. The message lists all of them.',
-  remedy: 'Provide the imports with `--functions` or `--link`.',
+  cause: 'The plug-in has imports that nothing provides.',
+  remedy: 'Provide them with `--functions` or `--link`.',
 })
 
 export const PdkOutdatedError = failure({
@@ -126,23 +121,23 @@ export const PdkOutdatedError = failure({
   site: 'command',
   message:
     'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Rebuild it with a PDK of version 1.0 or later, which imports from "extism:host/env"',
-  cause: 'The plug-in was built with an Extism PDK before 1.0: build it again with a newer one.',
-  remedy: 'Build the plug-in with a PDK of version 1.0 or later.',
+  cause: 'The plug-in was built with an Extism PDK before 1.0.',
+  remedy: 'Rebuild it with PDK 1.0 or later.',
 })
 
 export const WasiDisabledError = failure({
   code: 'WASM_SERVE_WASI_DISABLED',
   site: 'command',
   message: 'Plug-in %s needs WASI (%s), which is disabled: remove --no-wasi (option "wasi": true)',
-  cause: 'The plug-in needs WASI and has it switched off.',
-  remedy: 'Remove `--no-wasi`, or the options that need WASI.',
+  cause: 'The plug-in requires WASI, which is disabled.',
+  remedy: 'Remove `--no-wasi`, or the options that require WASI.',
 })
 
 export const AllowedPathError = failure({
   code: 'WASM_SERVE_ALLOWED_PATH_INVALID',
   site: 'command',
   message: 'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
-  cause: 'A folder for the guest does not exist, or is not a folder.',
+  cause: 'A path for the guest is not a folder.',
   remedy: 'Name a folder that exists.',
 })
 
@@ -150,24 +145,23 @@ export const RuntimeUnfitError = failure({
   code: 'WASM_SERVE_RUNTIME_UNFIT',
   site: 'command',
   message: 'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
-  cause: 'The route or the manifest needs a feature that the runtime does not have.',
-  remedy: 'Use the kernel runtime (the default), or remove the option that the message names.',
+  cause: 'The route or manifest requires a feature that the runtime lacks.',
+  remedy: 'Use the kernel runtime (the default), or remove the option.',
 })
 
 export const HostFunctionInvalidError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_INVALID',
   site: 'command',
   message: 'Invalid host functions:\n%s',
-  cause: 'The module of host functions cannot be loaded, exports no functions, or uses a reserved name.',
-  remedy: 'Export an object of namespaces with functions, under other names than `extism:host/env`.',
+  cause: 'The module of host functions cannot be used.',
+  remedy: 'Export an object of namespaces with functions. `extism:host/env` is reserved.',
 })
 
 export const HostFunctionAsyncError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
   site: 'command',
   message: 'Host function %s is async: %s',
-  cause:
-    'The plug-in imports an async host function and cannot wait for it: Node.js 24 or later can; for a store, so can a thread.',
+  cause: 'The plug-in imports an async host function.',
   remedy: 'Use Node.js 24 or later. For a store, `--workers 1` is enough.',
 })
 
@@ -176,15 +170,14 @@ export const InstanceStartError = failure({
   status: 503,
   message: 'Plug-in %s cannot be started: %s',
   cause:
-    'No instance is running, and none can be started. Also the reason why a plug-in is not served at all.',
-  remedy:
-    'Read the message: it has the reason, such as a trap in the start function or a start that exceeds `--start-timeout-ms`.',
+    'The plug-in cannot be started: for example, its start function traps or takes longer than `--start-timeout-ms`.',
+  remedy: 'Correct the reason that the message names.',
 })
 
 export const FunctionUnknownError = failure({
   code: 'WASM_SERVE_FUNCTION_UNKNOWN',
   site: 'command',
   message: 'Plug-in %s: %s',
-  cause: 'The function does not exist, no function can be called, or there are several and none is selected.',
-  remedy: 'Name one of the functions that the message or `wasm-serve inspect` lists.',
+  cause: 'The function does not exist or cannot be called, or none of several is selected.',
+  remedy: 'Name a function that `wasm-serve inspect` lists.',
 })

@@ -6,17 +6,16 @@ export const ApiKeyRefusedError = failure({
   code: 'WASM_SERVE_API_KEY_REFUSED',
   status: 401,
   message: 'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
-  cause: "The request has none of the server's [`apiKeys`](../protect/tls-keys-cors.md).",
-  remedy: 'Send one of the keys as `Authorization: Bearer KEY` or `x-api-key`.',
+  cause: 'The request has none of the [`apiKeys`](../protect/tls-keys-cors.md).',
+  remedy: 'Send a key as `Authorization: Bearer KEY` or `x-api-key`.',
 })
 
 export const TokenRefusedError = failure({
   code: 'WASM_SERVE_TOKEN_REFUSED',
   status: 401,
   message: 'This server needs a JSON Web Token, as Authorization: Bearer TOKEN: %s',
-  cause: "The request carries no token that fits the server's [`jwt`](../protect/tls-keys-cors.md).",
-  remedy:
-    'Send a token that is signed by a configured key, has not expired, and has the audience and issuer of `jwt`.',
+  cause: 'The request has no token that [`jwt`](../protect/tls-keys-cors.md) accepts.',
+  remedy: 'Send an unexpired token, signed by a configured key, with the audience and issuer of `jwt`.',
 })
 
 export const JwtKeysUnavailableError = failure({
@@ -24,25 +23,24 @@ export const JwtKeysUnavailableError = failure({
   status: 503,
   message:
     "This server cannot verify tokens at present: the issuer's keys cannot be fetched. Try again later",
-  cause: 'The keys of the issuer cannot be fetched from `jwksUrl`, and no cached key is valid.',
-  remedy: 'Check that the server reaches the issuer, and that `jwksUrl` is right.',
+  cause: 'The keys of the issuer cannot be fetched, and no cached key is valid.',
+  remedy: 'Check `jwksUrl` and the network.',
 })
 
 export const RouteNotFoundError = failure({
   code: 'WASM_SERVE_ROUTE_NOT_FOUND',
   status: 404,
-  message: 'No route answers %s %s',
+  message: 'No route matches %s %s',
   cause: 'No route has this URL.',
-  remedy: 'Compare the URL with the routes that are printed at the start, or with `wasm-serve check`.',
+  remedy: 'Compare it with the routes that `wasm-serve check` prints.',
 })
 
 const MethodNotAllowed = failure({
   code: 'WASM_SERVE_METHOD_NOT_ALLOWED',
   status: 405,
-  message: 'This URL does not answer %s, only %s',
-  cause:
-    'No route at this URL answers this method, or it is the URL of a file; `Allow` has the methods that are answered.',
-  remedy: 'Use a method of the `Allow` header, or add the method to the route (`--method`).',
+  message: 'This URL does not allow %s, only %s',
+  cause: 'The URL exists, but not for this method.',
+  remedy: 'Use a method of `Allow`, or add it to the route (`--method`).',
 })
 
 /** The URL exists but does not accept the request's method. */
@@ -61,7 +59,7 @@ export const PreconditionFailedError = failure({
   status: 412,
   message: 'The file is not the one that If-Match or If-Unmodified-Since names',
   cause:
-    'A file of [`static`](../protect/tls-keys-cors.md#static-files) is not the one that `If-Match` or `If-Unmodified-Since` names.',
+    'The [`static`](../protect/tls-keys-cors.md#static-files) file does not match `If-Match` or `If-Unmodified-Since`.',
   remedy: 'Fetch the file again, and use its `ETag` or `Last-Modified`.',
 })
 
@@ -69,9 +67,8 @@ const RangeNotSatisfiable = failure({
   code: 'WASM_SERVE_RANGE_NOT_SATISFIABLE',
   status: 416,
   message: 'The Range of the request has no byte of the file, which has %d bytes',
-  cause:
-    'A file of [`static`](../protect/tls-keys-cors.md#static-files) has none of the bytes that `Range` asks for. `Content-Range` has its size.',
-  remedy: 'Ask for bytes that the file has, or for the whole file.',
+  cause: '`Range` names no byte of the [`static`](../protect/tls-keys-cors.md#static-files) file.',
+  remedy: 'Request bytes that the file has.',
 })
 
 /** The file has none of the bytes that the request asks for. */
@@ -89,17 +86,16 @@ export const RequestRefusedError = failure({
   code: 'WASM_SERVE_REQUEST_REFUSED',
   status: 400,
   message: '%s',
-  cause:
-    'A package that the server uses refused the request. The detail is its reason. The status is that of the package, from 400 to 499.',
-  remedy: 'The reason is in the detail.',
+  cause: 'A library of the server rejected the request, with a status from 400 to 499.',
+  remedy: 'Read the detail.',
 })
 
 export const UpgradeRequiredError = failure({
   code: 'WASM_SERVE_UPGRADE_REQUIRED',
   status: 426,
   message: 'This route speaks WebSocket: connect with ws:// or wss://, over HTTP/1.1',
-  cause: 'The route speaks [WebSocket](../write/websockets.md), and the request is no handshake.',
-  remedy: 'Connect with `ws://` or `wss://`, over HTTP/1.1. A proxy must pass `Connection` and `Upgrade` on.',
+  cause: 'The route serves [WebSockets](../write/websockets.md), and the request is not a handshake.',
+  remedy: 'Connect with `ws://` or `wss://`, over HTTP/1.1. Proxies must forward `Connection` and `Upgrade`.',
 })
 
 export const WebSocketOriginError = failure({
@@ -107,15 +103,15 @@ export const WebSocketOriginError = failure({
   status: 403,
   message:
     'The connection was opened by a web page whose origin is neither that of the server nor one of websocketOrigins',
-  cause: 'A web page of another origin has opened a [WebSocket](../write/websockets.md).',
-  remedy: 'Add the origin of the page to `websocketOrigins`. Behind a proxy, pass the header `Host` on.',
+  cause: 'A web page of another origin opened the [WebSocket](../write/websockets.md).',
+  remedy: 'Add its origin to `websocketOrigins`. A proxy must forward `Host`.',
 })
 
 export const WebSocketsFullError = failure({
   code: 'WASM_SERVE_WEBSOCKETS_FULL',
   status: 503,
   message: 'This route has %d connections, and no more may be open (websocketMax): try again later',
-  cause: 'As many [WebSockets](../write/websockets.md) of the route are open as `websocketMax` allows.',
+  cause: 'The route has `websocketMax` open [WebSockets](../write/websockets.md).',
   remedy: 'Retry later, or raise `--websocket-max`.',
 })
 
@@ -133,9 +129,8 @@ export const PartialBytesFullError = failure({
   message:
     'Bodies and messages that have not arrived whole take more than %d bytes (maxPartialBytes), and this one is the oldest: try again later',
   cause:
-    'Bodies of requests and messages of [WebSockets](../write/websockets.md) that have arrived in part take more than `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
-  remedy:
-    'Retry later. If clients send much at the same time, raise `--max-partial-bytes`. Find clients that begin and do not go on.',
+    'Incomplete bodies and [WebSocket](../write/websockets.md) messages exceed `maxPartialBytes`, and this one is the oldest. A WebSocket is closed with 1013.',
+  remedy: 'Retry later. Find clients that stop sending, or raise `--max-partial-bytes`.',
 })
 
 export const ControlFramesError = failure({
@@ -143,8 +138,8 @@ export const ControlFramesError = failure({
   status: 429,
   message: 'A WebSocket may carry %d pings and pongs at once, and %d a second',
   cause:
-    'The client of a [WebSocket](../write/websockets.md) sends more pings than the limit. The connection is closed with 1008.',
-  remedy: 'Send fewer pings: one in some seconds is usual.',
+    'The [WebSocket](../write/websockets.md) client sends too many pings. The connection is closed with 1008.',
+  remedy: 'Send fewer pings.',
 })
 
 export const RateLimitedError = failure({
@@ -152,8 +147,8 @@ export const RateLimitedError = failure({
   status: 429,
   message: 'Too many requests: the limit is %d within %d ms',
   cause:
-    'The address has sent more than [`rateLimit`](../protect/tls-keys-cors.md) allows, or a client of tools more than [`mcp.rateLimit`](../write/tools-for-agents.md#who-may-use-what). `Retry-After` says when to try again.',
-  remedy: 'Wait for the seconds in `Retry-After`, or raise `rateLimit`.',
+    'The client exceeded [`rateLimit`](../protect/tls-keys-cors.md) or, for tools, [`mcp.rateLimit`](../write/tools-for-agents.md#who-may-use-what).',
+  remedy: 'Wait for `Retry-After` seconds, or raise the limit.',
 })
 
 export const BodyTooLargeError = failure({
@@ -170,25 +165,23 @@ export const ExpectationFailedError = failure({
   status: 417,
   message: 'The expectation %s cannot be met, only 100-continue: send the request without Expect',
   cause: 'The request has an `Expect` header other than `100-continue`.',
-  remedy: 'Send it without `Expect`.',
+  remedy: 'Remove the header.',
 })
 
 export const HeadersTooLargeError = failure({
   code: 'WASM_SERVE_HEADERS_TOO_LARGE',
   status: 431,
   message: 'The request line and headers are larger than %d bytes',
-  cause: 'Request line and headers are larger than 16 KiB.',
-  remedy:
-    'Send fewer or shorter headers, or a shorter URL. The limit is that of Node.js: `NODE_OPTIONS=--max-http-header-size=BYTES` changes it.',
+  cause: 'The request line and headers exceed 16 KiB.',
+  remedy: 'Send less, or raise the limit with `NODE_OPTIONS=--max-http-header-size=BYTES`.',
 })
 
 export const BadRequestError = failure({
   code: 'WASM_SERVE_BAD_REQUEST',
   status: 400,
   message: 'The request is malformed: %s',
-  cause: 'The request is malformed, or has no `Host` header, several, or one that is no host.',
-  remedy:
-    'Send a well-formed HTTP/1.1 request with exactly one `Host` header: a name or an address, and a port or none. The detail names the part that is wrong.',
+  cause: 'The request is malformed, or does not have exactly one valid `Host` header.',
+  remedy: 'Correct the part that the detail names.',
 })
 
 /** RFC 9112, section 6.1. */
@@ -197,8 +190,8 @@ export const TransferCodingError = failure({
   status: 501,
   message:
     'The transfer coding %s is not supported, only chunked: send a compressed body with Content-Encoding',
-  cause: 'The body has another `Transfer-Encoding` than `chunked`. The connection is closed.',
-  remedy: 'Send the body with `Content-Length`, or with `Transfer-Encoding: chunked` alone.',
+  cause: 'The `Transfer-Encoding` is not `chunked`. The connection is closed.',
+  remedy: 'Send `Content-Length`, or `Transfer-Encoding: chunked` alone.',
 })
 
 /** RFC 9110, section 15.6.6. */
@@ -206,7 +199,7 @@ export const HttpVersionError = failure({
   code: 'WASM_SERVE_HTTP_VERSION_UNSUPPORTED',
   status: 505,
   message: 'The request line names %s: send HTTP/1.1 or HTTP/1.0, or negotiate HTTP/2 over TLS',
-  cause: 'The request line names another version than HTTP/1.1 or HTTP/1.0. The connection is closed.',
+  cause: 'The HTTP version is neither 1.1 nor 1.0. The connection is closed.',
   remedy: 'Send HTTP/1.1, or HTTP/2 where `http2` is on.',
 })
 

@@ -6,9 +6,8 @@ export const StoreInvalidError = failure({
   code: 'WASM_SERVE_STORE_INVALID',
   site: 'command',
   message: 'Store %s cannot be used: %s',
-  cause:
-    'The URL of the store is wrong, its folder cannot be used, or the file in it is damaged or belongs to another program.',
-  remedy: 'Use `memory:`, `lmdb:FOLDER` or `redis://HOST`. A damaged file is moved away or restored by you.',
+  cause: 'The URL, the folder or the file of the store cannot be used.',
+  remedy: 'Use `memory:`, `lmdb:FOLDER` or `redis://HOST`. Move a damaged file away, or restore it.',
 })
 
 export const StoreUnavailableError = failure({
@@ -16,10 +15,8 @@ export const StoreUnavailableError = failure({
   status: 503,
   site: 'guest',
   message: 'Store %s cannot be reached: %s',
-  cause:
-    'The store cannot be reached, or did not answer in time. `wasm-serve:kv` returns -7. A write may have happened.',
-  remedy:
-    'Check the server of the store, and the network to it. `--store-timeout-ms` is how long an operation may take.',
+  cause: 'The store cannot be reached or timed out. A write may have happened. `wasm-serve:kv` returns -7.',
+  remedy: 'Check the store and the network, or raise `--store-timeout-ms`.',
 })
 
 export const StoreFullError = failure({
@@ -27,18 +24,16 @@ export const StoreFullError = failure({
   status: 503,
   site: 'guest',
   message: 'Store %s is full: %s',
-  cause:
-    'The store is full. The old value stays. At the start: the disk has no room for a new store. `wasm-serve:kv` returns -6.',
-  remedy: 'Delete keys, free space on the disk, or raise `--store-max`.',
+  cause: 'The store or its disk is full. The old value stays. `wasm-serve:kv` returns -6.',
+  remedy: 'Delete keys, free disk space, or raise `--store-max`.',
 })
 
 export const KvArgumentInvalidError = failure({
   code: 'WASM_SERVE_KV_ARGUMENT_INVALID',
   site: 'guest',
   message: 'Invalid store request: %s',
-  cause:
-    'A key is empty, too long or not UTF-8; or a time to live, limit or cursor is out of range. `wasm-serve:kv` returns -4.',
-  remedy: 'Use keys of 1 to 512 bytes of UTF-8, and the ranges of the functions of `wasm-serve:kv`.',
+  cause: 'A key, time to live, limit or cursor is not valid. `wasm-serve:kv` returns -4.',
+  remedy: 'Use keys of 1 to 512 bytes of UTF-8, and numbers in range.',
 })
 
 export const KvValueTooLargeError = failure({
@@ -53,7 +48,7 @@ export const KvReadOnlyError = failure({
   code: 'WASM_SERVE_KV_READ_ONLY',
   site: 'guest',
   message: 'The namespace %s is read-only: set --kv-access readwrite (kv.access) to allow writes',
-  cause: 'The guest wrote to a namespace that it may only read. `wasm-serve:kv` returns -3.',
+  cause: 'The guest wrote to a read-only namespace. `wasm-serve:kv` returns -3.',
   remedy: 'Set `kv.access` of the route to `readwrite`, or do not write.',
 })
 
@@ -61,7 +56,7 @@ export const StoreDamagedError = failure({
   code: 'WASM_SERVE_STORE_DAMAGED',
   site: 'command',
   message: 'Store %s has damaged entries:\n%s',
-  cause: '`wasm-serve store` found entries that no store writes. All are listed.',
+  cause: '`wasm-serve store` found damaged entries.',
   remedy: 'Export the readable entries, and import them into a new store.',
 })
 
@@ -69,28 +64,24 @@ export const CacheDamagedError = failure({
   code: 'WASM_SERVE_CACHE_DAMAGED',
   site: 'command',
   message: 'The cache %s had damaged files, which are removed:\n%s',
-  cause: '`wasm-serve cache verify` found damaged files, and removed them. All are listed.',
-  remedy: 'Nothing: they are fetched again. If it happens often, check the disk.',
+  cause: '`wasm-serve cache verify` found and removed damaged files.',
+  remedy: 'Nothing to do: they are fetched again. If it recurs, check the disk.',
 })
 
 export const CacheUntrustedError = failure({
   code: 'WASM_SERVE_CACHE_UNTRUSTED',
   site: 'command',
   message: 'Nothing is removed from the cache: %s',
-  cause:
-    '`wasm-serve cache` removes nothing from a folder that other users can change: a link could lead it to other files.',
-  remedy:
-    'Correct the owner or the mode of the folder that the message names, or use another `--cache-folder`.',
+  cause: '`wasm-serve cache` removes nothing from a folder that other users can change.',
+  remedy: 'Correct its owner or mode, or use another `--cache-folder`.',
 })
 
 export const NamespaceNotRenamedError = failure({
   code: 'WASM_SERVE_NAMESPACE_NOT_RENAMED',
   site: 'command',
   message: 'Namespace "%s" of store %s was not renamed: %s',
-  cause:
-    '`wasm-serve store rename`: the old namespace has no keys, or the new one has some. Nothing was changed.',
-  remedy:
-    '`wasm-serve store check` lists the namespaces and counts their keys. `--replace` also moves to a namespace with keys: where both have a key, that of the old one wins.',
+  cause: '`wasm-serve store rename`: the old namespace has no keys, or the new one has some.',
+  remedy: 'List them with `wasm-serve store check`. `--replace` overwrites keys of the new namespace.',
 })
 
 export const NamespaceSharedError = failure({
@@ -98,24 +89,22 @@ export const NamespaceSharedError = failure({
   site: 'command',
   message:
     'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
-  cause:
-    'A plug-in would read what another one has stored: its `kv.namespace` is the [name](../serve/plug-ins.md#names) of the other, and not both set it.',
-  remedy: 'To share the keys, set `kv.namespace` to the same text on both. Else set it to another one.',
+  cause: 'The `kv.namespace` of a plug-in is the [name](../serve/plug-ins.md#names) of another one.',
+  remedy: 'To share keys, set `kv.namespace` on both. Otherwise change it.',
 })
 
 export const StoreNotEmptyError = failure({
   code: 'WASM_SERVE_STORE_NOT_EMPTY',
   site: 'command',
   message: 'Store %s is not empty and was left unchanged: --replace removes its content first',
-  cause: '`wasm-serve store import`: the store has entries, and `--replace` is not set.',
-  remedy: 'Use `--replace` to delete the entries first, or use another store.',
+  cause: '`wasm-serve store import`: the store has entries.',
+  remedy: 'Use `--replace` to delete them, or use another store.',
 })
 
 export const StoreExportInvalidError = failure({
   code: 'WASM_SERVE_STORE_EXPORT_INVALID',
   site: 'command',
   message: 'Cannot import %s, line %d: %s',
-  cause:
-    '`wasm-serve store import`: the input is not an export, or is incomplete; the message names the line, and nothing was written.',
+  cause: '`wasm-serve store import`: the input is not a complete export. Nothing was written.',
   remedy: 'Use a complete file of `wasm-serve store export`.',
 })

@@ -146,5 +146,5 @@ function invalid(message: string): RpcError {
 }
 
 function broken(method: string): RpcError {
-  return new RpcError(RPC_CODES.internalError, `The plug-in gave no valid answer to ${method}`, 200)
+  return new RpcError(RPC_CODES.internalError, `The plug-in gave no valid output for ${method}`, 200)
 }

@@ -345,5 +345,5 @@ function failureOf(error: unknown, id: RequestId, message: unknown): string {
 
 function lost(error: unknown): RpcError {
   const reason = error instanceof Error ? error.message : String(error)
-  return new RpcError(RPC_CODES.internalError, `The server did not answer: ${reason}`)
+  return new RpcError(RPC_CODES.internalError, `The server did not respond: ${reason}`)
 }

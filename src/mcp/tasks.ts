@@ -270,7 +270,7 @@ export class Tasks {
     try {
       return await this.#relay.askTask(owner, request)
     } catch {
-      const message = 'The process that runs the task does not answer. Ask again'
+      const message = 'The process that runs the task does not respond. Try again'
       throw new RpcError(RPC_CODES.internalError, message, 200)
     }
   }

@@ -325,7 +325,7 @@ export class BlockStack {
    * @param at - Where the instruction is: it may name a label more than once.
    */
   branch(label: number, at: number, isConditional = false): void {
-    if (label >= this.depth) this.#reader.fail('a branch leads to no block')
+    if (label >= this.depth) this.#reader.fail('a branch has no target block')
     const block = this.depth - 1 - label
     this.#leave(this.depth - 1, block, this.#appended)
     this.#appendedBeforePart = this.#appended

@@ -11,7 +11,7 @@ const { url: _url, plugin: _plugin, function: _function, ...shared } = routeOpti
 const { routes: _routes, ...server } = inFile(schemasOf(serverSchema))
 
 export const configFileSchema: Schema = closedObject({
-  $schema: { type: 'string', description: 'Where the schema of this file is, for editors.' },
+  $schema: { type: 'string', description: 'URL of the schema of this file, for editors.' },
   ...server,
   ...schemasOf(loadSchema),
   defaults: { ...closedObject(shared), description: 'Options of all routes.' },
@@ -24,8 +24,7 @@ export const configFileSchema: Schema = closedObject({
           type: 'string',
           minLength: 1,
           holds: 'source',
-          description:
-            'Path or URL of a `.wasm` file, of a JavaScript or TypeScript file, or of an Extism manifest.',
+          description: 'Path or URL of a `.wasm`, JavaScript or TypeScript file, or of an Extism manifest.',
         },
         exports: {
           type: 'array',
@@ -33,7 +32,7 @@ export const configFileSchema: Schema = closedObject({
           minItems: 1,
           uniqueItems: true,
           description:
-            'Functions that are served, each at its name below the plug-in. Default: all. Not with `routes`.',
+            'Functions to serve, each at its name below the plug-in. Default: all. Not with `routes`.',
         },
         ...shared,
       }),
@@ -43,7 +42,7 @@ export const configFileSchema: Schema = closedObject({
   routes: {
     type: 'array',
     minItems: 1,
-    description: 'The routes; their options win over those of the plug-in, and these over `defaults`.',
+    description: 'The routes. Their options win over those of the plug-in, which win over `defaults`.',
     items: { ...closedObject(routeOptionSchemas), required: ['plugin'] },
   },
 })

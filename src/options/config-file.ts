@@ -110,7 +110,7 @@ async function readInThread(text: string, format: ConfigFormat, path: string): P
   } finally {
     await worker.terminate()
   }
-  throw new ConfigUnreadableError(path, 'the thread that reads it has ended')
+  throw new ConfigUnreadableError(path, 'the thread that reads it has exited')
 }
 
 function formatOf(path: string): ConfigFormat {

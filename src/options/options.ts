@@ -326,7 +326,7 @@ function staticProblems({ static: folders = {}, routes = [] }: Partial<CheckedSe
   return Object.keys(folders).flatMap((prefix) => {
     const url = `${prefix.replace(/\/$/, '')}/*`
     const route = routes.find((each) => each.url === url && methodsOf(each).includes('GET'))
-    const message = `the route ${url} also answers GET there: change one URL`
+    const message = `the route ${url} also serves GET there: change one URL`
     return route ? [problemAt(['static', prefix], message)] : []
   })
 }

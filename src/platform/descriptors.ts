@@ -65,7 +65,7 @@ async function watch(log: FastifyBaseLogger, connections: number, signal: AbortS
       log.warn({ used, limit }, `file descriptors are short, and new connections fail without one: ${REMEDY}`)
     } else if (isShort && used < limit * FEWER) {
       isShort = false
-      log.info({ used, limit }, 'there are enough file descriptors again')
+      log.info({ used, limit }, 'enough file descriptors are free again')
     }
     trouble = isShort ? `${used} of ${limit} file descriptors are in use` : undefined
     await sleep(Math.max(LOOK_MS, tookMs / SHARE), undefined, { signal, ref: false })

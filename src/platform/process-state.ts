@@ -7,7 +7,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'admin/metrics.ts processMetrics': 'The metrics of the process and of Node.js.',
   'contract/json-machine.ts machine': 'The JSON scanner, compiled once. It keeps nothing between two calls.',
   'engine/engine.ts openEndables':
-    'Engines whose calls are ended when the process ends. Closing one server does not touch them.',
+    'Engines whose calls are terminated when the process exits. Closing one server does not touch them.',
   'engine/turn-scheduler.ts slowGuests': 'The slow guests of all servers take turns: a process has one loop.',
   'engine/turn-scheduler.ts processReads':
     'Clients that send many small pieces or requests take turns: a process has one loop.',
@@ -32,7 +32,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'Free buffers for large outputs: they hold no bytes that a response may still need.',
   'platform/buffer-pool.ts freeBytes': 'Their size.',
   'platform/descriptors.ts trouble': 'Whether file descriptors are short: a process has one limit.',
-  'platform/http2-answer.ts complete': 'Streams whose answers were sent in this turn.',
+  'platform/http2-answer.ts complete': 'Streams whose responses were sent in this turn.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts collectYoung': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
@@ -42,7 +42,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/packages.ts version': 'The version of the package, read once.',
   'platform/partial-bytes.ts processPartials':
     'What has arrived of bodies and messages of which a part is missing: a process has one memory.',
-  'platform/stuck-threads.ts processThreads': 'Threads that cannot be ended: enough of them end the process.',
+  'platform/stuck-threads.ts processThreads':
+    'Threads that cannot be terminated: enough of them stop the process.',
   'platform/system-errors.ts limits': 'The limits of the process.',
   'platform/text.ts ESCAPES': 'A cache of characters.',
   'plugin/compiled-modules.ts compiled': 'Equal modules are compiled once, for all routes.',

@@ -246,7 +246,7 @@ class LoadThread {
     })
     trackThread(this.#worker)
     this.#worker.on('error', (error: Error) => this.#end(error))
-    this.#worker.once('exit', (code) => this.#end(new Error(`its thread ended with exit code ${code}`)))
+    this.#worker.once('exit', (code) => this.#end(new Error(`its thread exited with code ${code}`)))
   }
 
   /**

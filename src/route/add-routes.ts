@@ -257,7 +257,7 @@ function addRoute(
 ): void {
   const { url, host, bodyLimit, headers, timing } = route
   if (methods.length === 0)
-    throw blameRoute(new RouteInvalidError(url, 'the app answers all methods there'), route)
+    throw blameRoute(new RouteInvalidError(url, 'the app handles all methods there'), route)
   // Hooks and documents of an app want to know each method; one route of Fastify for all is cheaper.
   const groups = options.isOwnApp ? [[...methods]] : methods
   try {

@@ -153,7 +153,7 @@ function exclusiveOptions(
     if (workers)
       problems.push({ option: 'workers', message: 'engine inline has no threads: remove it to use threads' })
     const message =
-      'a guest on the event loop cannot be ended if it has host functions or does not check for interrupts: remove engine inline, or the deadline'
+      'a guest on the event loop cannot be terminated if it has host functions or does not check for interrupts: remove engine inline, or the deadline'
     if (hasDeadlines(route, plugin)) return problems
     if (deadline.from === 'option') problems.push({ option: 'timeoutMs', message })
     else if (deadline.from === 'manifest')

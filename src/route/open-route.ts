@@ -55,7 +55,7 @@ export interface ChosenRoute {
   readonly options: ResolvedRoute
   readonly plugin: Plugin
   readonly exportName: string
-  /** Whether its guests read bodies and write answers piece by piece. */
+  /** Whether its guests stream bodies and responses. */
   readonly streams: boolean
   /** Number of streams that an engine has at a time for each of its threads or processes, or on the event loop. */
   readonly streamsPerThread: number
@@ -350,7 +350,7 @@ function openEngine(route: ChosenRoute, watching: Watching, log: FastifyBaseLogg
   if (deadlineMs === 0 && options.deadline.from !== 'default')
     log.warn(
       { plugin: plugin.name },
-      'its guests cannot be interrupted: no deadline ends them on the event loop',
+      'its guests cannot be interrupted: no deadline terminates them on the event loop',
     )
   const inline = {
     plugin: withFewExports(compiledPlugin(plugin), exportName, options),

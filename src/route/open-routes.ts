@@ -206,8 +206,7 @@ function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger)
     else if (streams && takesMessages(plugin)) taking.add(plugin.name)
   }
   for (const plugin of taking)
-    if (!served.has(plugin))
-      log.info({ plugin }, 'its ws_receive gets messages only with the contract websocket')
+    if (!served.has(plugin)) log.info({ plugin }, 'ws_receive gets messages only with the contract websocket')
 }
 
 /** Most names in a line of the log. */

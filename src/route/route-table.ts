@@ -11,7 +11,7 @@ import type { RouteHandler } from './route-pool.ts'
 export interface TableRoute extends RouteHandler {
   readonly options: ResolvedRoute
   readonly methods: readonly string[]
-  /** Whether its guests read bodies and write answers piece by piece. */
+  /** Whether its guests stream bodies and responses. */
   readonly isStreamed: boolean
   /** The description for the document of the app, if that has one. */
   readonly document?: SwaggerConfig | undefined

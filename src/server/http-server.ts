@@ -237,7 +237,7 @@ function cutUnread(
       }
       const taken = bytesTaken(socket)
       const last = behind.get(socket)
-      if (!last) log.debug({ bytes: socket.writableLength }, 'a client reads its answer slowly')
+      if (!last) log.debug({ bytes: socket.writableLength }, 'a client reads its response slowly')
       if (last?.taken !== taken) behind.set(socket, { taken, since: now })
       else if (now - last.since >= timeoutMs) breakOff(socket, newest)
     }

@@ -46,7 +46,7 @@ export function limitUnread(
     }
     log.warn(
       { ended, limit: max },
-      'connections that took the most memory were ended: their clients read too little',
+      'connections that took the most memory were closed: their clients did not read',
     )
   }
   server.on('listening', () => {

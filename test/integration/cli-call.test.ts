@@ -120,7 +120,7 @@ test('in a thread it prints the same, and says why a thread was lost', async () 
   expect((await run(['call', guest('count'), 'count', '--loop', '3', '--workers', '1'])).stdout).toBe('123')
   const functions = file('exit.mjs', 'export default { env: { relay: () => process.exit(7) } }')
   const lost = await run(['call', guest('relay'), '-i', 'a', '--workers', '1', '--functions', functions])
-  expect([lost.code, lost.stderr]).toEqual([1, expect.stringContaining('exit code 7')])
+  expect([lost.code, lost.stderr]).toEqual([1, expect.stringContaining('it exited with code 7')])
 })
 
 test('variables of the server are no business of it', async () => {
@@ -156,7 +156,7 @@ test.each([
     'a deadline on the event loop',
     2,
     [echo, '--engine', 'inline', '--timeout', '5', '--interrupts', 'off'],
-    'a guest on the event loop cannot be ended',
+    'a guest on the event loop cannot be terminated',
   ],
   ['a flag that does not exist', 2, [echo, '--inptu', 'a'], 'did you mean "--input"'],
   ['a flag without its value', 2, [echo, '--input'], '--input: needs a value'],

@@ -39,8 +39,8 @@ test('it measures a plug-in, and says what it compared', async () => {
   expect(stdout).toMatch(/requests\/s +\d+\n +CPU per request +\d+\.\d us/)
   for (const name of ['p50', 'p90', 'p99', 'p99.9'])
     expect(stdout).toMatch(new RegExp(`${name} +\\d+\\.\\d+ ms`))
-  expect(stdout).toMatch(/answers +\d+, none wrong, none failed/)
-  expect(stdout).toContain('each body, byte for byte, with the first answer (3 bytes)')
+  expect(stdout).toMatch(/responses +\d+, none wrong, none failed/)
+  expect(stdout).toContain('each body, byte for byte, with the first response (3 bytes)')
   expect(stdout).toMatch(/ms {2}#+ +\d+$/m)
   expect(stdout).not.toContain('\x1b')
   expect(isAscii(Buffer.from(stdout))).toBe(true)
@@ -62,7 +62,7 @@ test('as JSON it tells the same as data', async () => {
 test('of a guest that answers differently each time only the status is compared, and that is said', async () => {
   const { code, stdout } = await run(['bench', guest('count'), 'count', ...QUICK])
   expect(code).toBe(0)
-  expect(stdout).toContain('the status only: 9 of 10 answers to the same input differ from the first')
+  expect(stdout).toContain('the status only: 9 of 10 responses to the same input differ from the first')
 })
 
 test.each([
@@ -72,7 +72,7 @@ test.each([
   const { code, stdout, stderr } = await run(['bench', changing(after), ...QUICK])
   expect(code).toBe(1)
   expect(stdout).toMatch(said)
-  expect(stderr).toMatch(/^wasm-serve: Not all answers were correct/)
+  expect(stderr).toMatch(/^wasm-serve: Not all responses were correct/)
 })
 
 test('the matrix compares runtimes, isolations and threads, and says what could not be measured', async () => {
@@ -175,14 +175,14 @@ test('a server that ends under load, or before, ends it with 1 and the reason', 
   const bench = (functions: string) =>
     run(['bench', guest('relay'), '-i', 'a', ...QUICK, '--functions', functions])
   const [before, under] = [await bench(ending(3)), await bench(ending(300))]
-  expect([before.code, before.stderr]).toEqual([1, expect.stringContaining('no answer')])
+  expect([before.code, before.stderr]).toEqual([1, expect.stringContaining('does not respond to this input')])
   expect([under.code, under.stderr]).toEqual([1, expect.stringContaining('it exited under load')])
   for (const { stderr } of [before, under]) expect(stderr).not.toContain('this is a bug')
 })
 
 test.each([
   ['in time', [], 'WASM_SERVE_DEADLINE_EXCEEDED'],
-  ['and has a long time', ['--timeout', '60000'], 'no answer within 5000 ms'],
+  ['and has a long time', ['--timeout', '60000'], 'does not respond to this input within 5000 ms'],
 ])('a guest that does not answer %s ends it with 1', async (_what, flags, said) => {
   const { code, stderr } = await run(['bench', guest('loop'), ...QUICK, ...flags])
   expect([code, stderr]).toEqual([1, expect.stringContaining(said)])

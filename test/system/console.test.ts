@@ -84,7 +84,7 @@ describeWith(['chromium'], () => {
     expect(await cell('/echo', 'Calls').textContent()).toBe('30')
     await expect.poll(() => paintedColumns(rowOf('/echo').locator('canvas'))).toBeGreaterThan(0)
     child.kill('SIGKILL')
-    await page.getByText('The server does not answer.').waitFor()
+    await page.getByText('The server does not respond.').waitFor()
     expect(mishaps.filter((mishap) => !mishap.includes('ERR_CONNECTION_REFUSED'))).toEqual([])
   })
 
@@ -92,7 +92,7 @@ describeWith(['chromium'], () => {
     const { page, url, mishaps } = await enter([guest('echo'), '--url', '/echo/*'])
     await page.getByRole('link', { name: 'Call', exact: true }).click()
     const body = page.getByRole('textbox', { name: 'Body' })
-    const answer = page.getByLabel('Body of the answer')
+    const answer = page.getByLabel('Response body')
     const curl = page.getByLabel('The same request with curl')
     const send = page.getByRole('button', { name: 'Send' })
 
@@ -153,7 +153,7 @@ describeWith(['chromium'], () => {
     const choose = (label: string) => page.getByLabel('Route', { exact: true }).selectOption({ label })
     const send = page.getByRole('button', { name: 'Send' })
     const cancel = page.getByRole('button', { name: 'Cancel' })
-    const body = page.getByLabel('Body of the answer')
+    const body = page.getByLabel('Response body')
     const status = page.locator('.status')
 
     await choose('POST /steps – steps, run')
@@ -303,7 +303,7 @@ describeWith(['chromium'], () => {
     await tabTo('URL of a route (optional)')
     await page.keyboard.type('/shout')
     await page.keyboard.press('Enter')
-    await page.getByText('shout was added and answers at /shout.').waitFor()
+    await page.getByText('shout was added and is served at /shout.').waitFor()
     await page.evaluate(() => document.querySelector<HTMLElement>('.skip')?.focus())
     await tabTo('Routes')
     await page.keyboard.press('Enter')
@@ -315,7 +315,7 @@ describeWith(['chromium'], () => {
     await page.keyboard.type('abc')
     await tabTo('Send')
     await page.keyboard.press('Enter')
-    await expect.poll(() => page.getByLabel('Body of the answer').textContent()).toBe('ABC')
+    await expect.poll(() => page.getByLabel('Response body').textContent()).toBe('ABC')
     expect(mishaps).toEqual([])
   })
 
@@ -406,7 +406,7 @@ describeWith(['chromium'], () => {
     await routes.selectOption({ label: 'POST /p1500 – p1500, echo' })
     await page.getByRole('textbox', { name: 'Body' }).fill('abc')
     await page.getByRole('button', { name: 'Send' }).click()
-    await expect.poll(() => page.getByLabel('Body of the answer').textContent()).toBe('abc')
+    await expect.poll(() => page.getByLabel('Response body').textContent()).toBe('abc')
 
     await page.goto(`${adminUrl}/#/plugins`)
     await page.getByText('1–50 of 2,000 plug-ins').waitFor()
@@ -429,7 +429,7 @@ describeWith(['chromium'], () => {
       ['#/call', 'Call a function'],
       ['#/changes', 'Changes'],
       ['#/processes', 'Processes'],
-      ['#/log', 'Log of the server'],
+      ['#/log', 'Server log'],
       ['#/plugins/none', 'none'],
     ] as const
     for (const [view, name] of views) {

@@ -74,7 +74,7 @@ test('a build that fails leaves what is served, and its output is shown', async 
   const server = start(['dev', at, '0'])
   const url = await server.listening()
   writeFileSync(join(at, 'word.txt'), 'bad')
-  await server.logged('word.txt: bad word\nThe build has failed: it has ended with status 3\n')
+  await server.logged('word.txt: bad word\nThe build failed: it exited with status 3\n')
   await server.logged('The last version that was built is still served')
   expect(await post(url)).toBe('one')
   writeFileSync(join(at, 'word.txt'), 'good')
@@ -122,7 +122,7 @@ test('a change during a build builds again, one build at a time', async () => {
   writeFileSync(join(outside, 'go'), '')
   await server.logged('word.txt has changed during the build: building again')
   await answering(url, 'three')
-  expect(server.stderr()).not.toContain('The build has failed')
+  expect(server.stderr()).not.toContain('The build failed')
 })
 
 test('a build that writes among its sources ends, and its sources are still watched', async () => {
@@ -189,7 +189,7 @@ test('a folder of scripts needs no build, also with a package.json', async () =>
 test('a program that is missing fails the build in words', async () => {
   const at = folder({ 'go.mod': '' })
   const server = start(['dev', at, '0'], { PATH: '/nowhere' })
-  await server.logged('The build has failed: spawn go ENOENT\nWaiting for a change\n')
+  await server.logged('The build failed: spawn go ENOENT\nWaiting for a change\n')
 })
 
 test('a signal ends the build, too', async () => {

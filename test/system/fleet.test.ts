@@ -386,11 +386,11 @@ describeWith(['redis-server'], () => {
     const node = await start(url, 'a')
     const head = 'wasm-serve:{fleet:default}:head'
     await (await raw(url)).hSet(head, { tag: 'another', json: '{"newest":' })
-    await until(async () => node.printed().includes('the fleet was not followed'))
+    await until(async () => node.printed().includes('the fleet could not be read'))
     const line = node
       .printed()
       .split('\n')
-      .find((text) => text.includes('the fleet was not followed'))
+      .find((text) => text.includes('the fleet could not be read'))
     expect(JSON.parse(line ?? '')).toMatchObject({ code: 'WASM_SERVE_FLEET_CONTENT_INVALID' })
     expect(line).not.toContain('stack')
     expect(await served(node)).toBe(versionName(0))

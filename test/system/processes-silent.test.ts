@@ -132,7 +132,7 @@ describe('a stopped process', () => {
       Number(/^wasm_serve_process_silent_seconds\{process="1"\} (.+)$/m.exec(metrics)?.[1]),
     ).toBeGreaterThan(4)
     signal(server.pids(), 'SIGCONT')
-    await until(() => server.lines('a serving process is heard again').length === 3)
+    await until(() => server.lines('a serving process responds again').length === 3)
     expect((await fetch(`${server.adminUrl}/readyz`)).status).toBe(200)
     expect(await server.answers(6)).toEqual(['abc'])
   })

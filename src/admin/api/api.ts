@@ -360,7 +360,7 @@ function queryParameters(endpoint: Pick<Endpoint, 'method' | 'query'>): object[]
 function ifMatch(method: Endpoint['method']): object[] {
   if (method === 'GET') return []
   const description =
-    'The `ETag` of an earlier answer. The change is refused if the revision has changed since.'
+    'The `ETag` of an earlier response. The change is refused if the revision has changed since.'
   return [{ name: 'If-Match', in: 'header', description, schema: { type: 'string' } }]
 }
 

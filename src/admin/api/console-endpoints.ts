@@ -48,7 +48,7 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
       id: 'live',
       summary: 'Current counts',
       description:
-        'The counts of `/metrics` as JSON, for polling once a second. Compute rates and percentiles from two answers.',
+        'The counts of `/metrics` as JSON, for polling once a second. Compute rates and percentiles from two responses.',
       query: {
         routes: {
           type: 'string',
@@ -112,7 +112,7 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
         'The request goes to the live routes without a socket. All limits apply except those of connections.',
       body: bodies.call,
       answers: {
-        200: { description: 'The answer that a client would get, with any status.', schema: ref('Answer') },
+        200: { description: 'The response that a client would get, with any status.', schema: ref('Answer') },
       },
       run: async ({ body }, { current }, reply) => {
         reply.type('application/json; charset=utf-8')

@@ -45,7 +45,7 @@ export function listQuery(title: string, searched: string): Readonly<Record<stri
       type: 'string',
       pattern: '^([1-9][0-9]{0,2}|1000)$',
       default: `${MAX_ITEMS}`,
-      description: `The maximum number in the answer: 1 to ${MAX_ITEMS}.`,
+      description: `The maximum number in the response: 1 to ${MAX_ITEMS}.`,
     },
     cursor: {
       type: 'string',

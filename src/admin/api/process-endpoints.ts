@@ -27,7 +27,7 @@ export function processEndpoints({ processes, fleet }: AdminContext): Endpoint[]
       id: 'restart',
       summary: 'Replace all serving processes, one after another',
       description:
-        'Reloads the configuration first. No request is lost. The answer comes when all are replaced; the restart continues if the client disconnects.',
+        'Reloads the configuration first. No request is lost. Responds when all are replaced; the restart continues if the client disconnects.',
       answers: { 200: { description: 'All are replaced.', schema: list } },
       async run({ ifMatch }, deployments) {
         if (!processes) throw new AdminConflictError('the server has no serving processes')

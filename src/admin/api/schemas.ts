@@ -241,7 +241,7 @@ export const SCHEMAS = {
       id: textSchema('The id, derived from method, host and URL.'),
       url: textSchema('The URL in Fastify’s route syntax.'),
       methods: listSchema({ type: 'string' }, '`*` alone: all.'),
-      host: textSchema('The only host that the route answers.'),
+      host: textSchema('The only host of the route.'),
       plugin: textSchema('The name of its plug-in.'),
       digest: { ...digestSchema, description: 'SHA-256 of the main module of the live version.' },
       function: textSchema('The exported function that it calls.'),
@@ -250,7 +250,7 @@ export const SCHEMAS = {
       workers: countSchema('Number of threads for its calls.'),
       streams: {
         type: 'boolean',
-        description: 'Whether its guests read bodies and write answers piece by piece.',
+        description: 'Whether its guests stream bodies and responses.',
       },
       description: textSchema('The description from the configuration.'),
       trouble: textSchema('The current problem, if any.'),
@@ -339,7 +339,7 @@ export const SCHEMAS = {
       memoryBytes: countSchema('Resident memory (RSS), as of its last report.'),
       connections: countSchema('Open connections.'),
       lost: countSchema('How often a process of this number was lost.'),
-      lastEnd: textSchema('How the last one that was lost has ended: a signal or an exit code.'),
+      lastEnd: textSchema('How the last lost one exited: a signal or an exit code.'),
       problem: textSchema('Why its replacement could not be started: a code.'),
       trouble: textSchema('A problem of the process, such as few file descriptors.'),
     },
@@ -383,8 +383,11 @@ export const SCHEMAS = {
     {
       name: textSchema('The store and the name of the fleet.'),
       id: textSchema('Made with its first revision.'),
-      node: textSchema('The name of the node that answers.'),
-      connected: { type: 'boolean', description: 'Whether the store answers. If not, the rest is older.' },
+      node: textSchema('The name of the node that responds.'),
+      connected: {
+        type: 'boolean',
+        description: 'Whether the store can be reached. If not, the rest is older.',
+      },
       newest: { $ref: '#/components/schemas/FleetRevision' },
       before: { $ref: '#/components/schemas/FleetRevision' },
       rollout: objectSchema(
@@ -393,7 +396,7 @@ export const SCHEMAS = {
             type: 'string',
             enum: ['canary', 'all', 'done', 'stopped'],
             description:
-              '`canary`: only some nodes serve the newest revision; `all`: the others follow; `done`: all have answered; `stopped`: no further node serves it.',
+              '`canary`: only some nodes serve the newest revision; `all`: the others follow; `done`: all have reported; `stopped`: no further node serves it.',
           },
           since: textSchema('Since when it has this phase.'),
           nodes: listSchema({ type: 'string' }, 'The canary nodes.'),
@@ -419,14 +422,14 @@ export const SCHEMAS = {
       'The line as logged. `reqId` is the id of the request, `plugin` and `function` name the guest function.',
   },
   Answer: objectSchema({
-    status: countSchema('The status of the answer.'),
+    status: countSchema('The status of the response.'),
     headers: {
       type: 'object',
       additionalProperties: true,
       description: 'Values are strings or lists of strings.',
     },
     body: textSchema('The body in base64.'),
-    ms: { type: 'number', description: 'From the request to the last byte of the answer.' },
+    ms: { type: 'number', description: 'From the request to the last byte of the response.' },
   }),
   CallLine: {
     ...objectSchema(
@@ -434,20 +437,20 @@ export const SCHEMAS = {
         ms: { type: 'number', description: 'Time since the request began.' },
         call: textSchema('The id of the call: the first line.'),
         uploaded: countSchema('Bytes of the body that were sent so far.'),
-        status: countSchema('The status of the answer.'),
+        status: countSchema('The status of the response.'),
         headers: {
           type: 'object',
           additionalProperties: true,
           description: 'With the status. Values are strings or lists of strings.',
         },
-        data: textSchema('The next bytes of the answer’s body, in base64.'),
+        data: textSchema('The next bytes of the response body, in base64.'),
         trailers: { type: 'object', additionalProperties: true, description: 'The last line: the end.' },
-        problem: textSchema('The last line: why the answer ended early, or did not begin.'),
+        problem: textSchema('The last line: why the response was aborted, or did not begin.'),
       },
       ['ms'],
     ),
     description:
-      'A line of the answer to a streamed call. Besides `ms` it has one of the fields, or none: there is one each second.',
+      'A line of the response to a streamed call. Besides `ms` it has one of the fields, or none: there is one each second.',
   },
   SentBody: objectSchema({ bytes: countSchema('Bytes that were sent.') }),
   ChangedPlugin: objectSchema({

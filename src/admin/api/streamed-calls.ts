@@ -24,9 +24,9 @@ export const STREAMED_CALLS: readonly EndpointDescription[] = [
     method: 'POST',
     path: '/api/streams',
     id: 'streamCall',
-    summary: 'Send a test request to a route, and get the answer as it comes',
+    summary: 'Send a test request to a route, and get the response as it arrives',
     description:
-      'The request goes to the listener of the routes over a connection of its own. It ends with this one. Not for servers that require certificates of clients.',
+      'The request uses a separate connection to the listener of the routes, which closes with this one. Not for servers that require client certificates.',
     body: bodies.streamedCall,
     answers: {
       200: {
@@ -42,10 +42,13 @@ export const STREAMED_CALLS: readonly EndpointDescription[] = [
     id: 'sendStreamBody',
     summary: 'Send the body of a streamed call',
     description:
-      'In a request of its own, because a browser reads no answer before it has sent the whole body of its request.',
+      'A separate request, because browsers read no response before they have sent the whole request body.',
     takesStream: true,
     answers: {
-      200: { description: 'The body was sent, or the answer was complete before.', schema: ref('SentBody') },
+      200: {
+        description: 'The body was sent, or the response was complete before.',
+        schema: ref('SentBody'),
+      },
     },
   },
 ]

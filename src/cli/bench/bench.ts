@@ -32,7 +32,7 @@ export const BENCH_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve bench <plugin.wasm> [function] [flags]',
   about:
-    'Serves a plug-in in a separate process and puts it under load. Needs the\npackage autocannon. Exits with 1 if an answer was wrong.',
+    'Serves a plug-in in a separate process and measures it under load. Requires the\npackage autocannon. Exits with 1 if a response was wrong.',
   examples: [
     'wasm-serve bench hello.wasm --input Bob -c 100 -d 2',
     'wasm-serve bench hello.wasm -d 1 --matrix',
@@ -165,7 +165,7 @@ function renderMeasurement(measurement: Measurement, isTerminal: boolean): strin
     ['requests/s', rate(measurement).toFixed(0)],
     ['CPU per request', `${cpuMicrosPerRequest.toFixed(1)} us (server process)`],
     ...PERCENTILES.map((percent) => [`p${percent}`, `${latencies.percentile(percent).toFixed(3)} ms`]),
-    ['answers', describeAnswers(measurement)],
+    ['responses', describeAnswers(measurement)],
     ['compared', compared],
   ]
   const lines = rows.map(([name = '', value]) => `  ${name.padEnd(15)}  ${value}`)
@@ -233,7 +233,7 @@ function renderComparison(compared: readonly ComparisonRow[]): string {
           measurementProblems(each) ?? 'right',
         ],
   )
-  const table = [['', 'requests/s', '', 'p50 ms', 'p99 ms', 'CPU us/request', 'answers'], ...rows]
+  const table = [['', 'requests/s', '', 'p50 ms', 'p99 ms', 'CPU us/request', 'responses'], ...rows]
   const measured = table.filter((row) => row.length > 2)
   const width = (column: number) => Math.max(...measured.map((row) => row[column]?.length ?? 0))
   const nameWidth = Math.max(...table.map(([name = '']) => name.length))

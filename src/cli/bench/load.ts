@@ -179,11 +179,11 @@ export async function askReference(url: string, input: Uint8Array, words: string
   for (let number = 0; number < ASKED; number++) {
     const { status, body } = await ask(url, input).catch((error: Error) => {
       const reason = error.name === 'TimeoutError' ? `within ${ANSWER_MS} ms` : `(${error.message})`
-      throw new BenchServerError(words, `it gives this input no answer ${reason}`, { cause: error })
+      throw new BenchServerError(words, `it does not respond to this input ${reason}`, { cause: error })
     })
     if (status !== 200) {
       const said = printable(body.toString().slice(0, 500))
-      throw new BenchServerError(words, `it answers this input with ${status}: ${said}`)
+      throw new BenchServerError(words, `it responds to this input with ${status}: ${said}`)
     }
     answers.push(body)
   }
@@ -191,7 +191,7 @@ export async function askReference(url: string, input: Uint8Array, words: string
   const different = others.filter((answer) => !answer.equals(first)).length
   if (different > 0) {
     return {
-      compared: `the status only: ${different} of ${ASKED} answers to the same input differ from the first`,
+      compared: `the status only: ${different} of ${ASKED} responses to the same input differ from the first`,
       isRight: () => true,
     }
   }
@@ -206,7 +206,7 @@ async function ask(url: string, input: Uint8Array): Promise<{ status: number; bo
 
 function exactly(expected: string): Reference {
   return {
-    compared: `each body, byte for byte, with the first answer (${expected.length} bytes)`,
+    compared: `each body, byte for byte, with the first response (${expected.length} bytes)`,
     isRight: (body) => body === expected,
   }
 }
@@ -218,7 +218,7 @@ function exactly(expected: string): Reference {
 function asText(expected: string): Reference {
   const ascii = onlyAscii(expected)
   return {
-    compared: 'each body, as text, with the first answer; differences outside ASCII may be missed',
+    compared: 'each body, as text, with the first response; differences outside ASCII may be missed',
     isRight: (body) => body === expected || onlyAscii(body) === ascii,
   }
 }

@@ -115,12 +115,12 @@ export class Builds {
     })
     this.#child = child
     const ended = await once(child, 'close').then(
-      ([code, signal]) => (code === 0 ? undefined : `it has ended with ${signal ?? `status ${code}`}`),
+      ([code, signal]) => (code === 0 ? undefined : `it exited with ${signal ?? `status ${code}`}`),
       (error: Error) => error.message,
     )
     this.#child = undefined
     if (ended === undefined) this.#say(`Built in ${((performance.now() - begun) / 1000).toFixed(1)} s`)
-    else this.#say(`The build has failed: ${ended}`)
+    else this.#say(`The build failed: ${ended}`)
     return ended === undefined
   }
 }

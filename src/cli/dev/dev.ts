@@ -12,10 +12,10 @@ import { findProject, type Project } from './project.ts'
 const HELP = renderPage({
   usage: 'wasm-serve dev [script | folder] [port] [flags]',
   about:
-    'Serves a project while you change it: builds it when a source changes, serves\nwhat was built, and logs requests and what guests log.',
+    'Builds a project whenever a source changes, serves the result, and logs\nrequests and the log lines of guests.',
   examples: ['wasm-serve dev hello.ts', 'wasm-serve dev', 'wasm-serve dev greeter/ 9000 --host 0.0.0.0'],
   flags: {},
-  more: `A folder is built by build.sh, cargo, go or npm run build; scripts need none.\n${TAKES_SERVE_FLAGS}`,
+  more: `build.sh, cargo, go or npm run build builds a folder. Scripts need no build.\n${TAKES_SERVE_FLAGS}`,
 })
 
 /** What a developer wants. Variables of the environment win, and flags win over these. */

@@ -20,10 +20,10 @@ export const DOCTOR_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve doctor [flags]',
   about:
-    'Lists what this machine has for wasm-serve, and how to get what is missing:\nNode.js, toolchains of plug-ins, optional packages, limits, subprocesses.',
+    'Lists Node.js, toolchains, optional packages, limits and subprocess support of\nthis machine, and how to get what is missing.',
   examples: ['wasm-serve doctor --json', 'wasm-serve doctor'],
   flags: DOCTOR_FLAGS,
-  more: 'It exits with 0, also if something is missing: nothing is needed by all.',
+  more: 'Exits with 0 even if something is missing: no plug-in needs everything.',
 })
 
 /** Something that this machine has or lacks. */

@@ -37,12 +37,12 @@ import { renderDifference, renderHistory, renderStatus } from './fleet-text.ts'
 /** Flags of this command only. */
 export const FLEET_FLAGS = {
   file: { kind: 'text', short: 'f', placeholder: 'path', description: 'The config file, like -c.' },
-  reason: { kind: 'text', placeholder: 'text', description: 'Apply: why, for the history.' },
-  by: { kind: 'text', placeholder: 'name', description: 'Apply, rollback: who. Default: user@host.' },
+  reason: { kind: 'text', placeholder: 'text', description: 'Apply: the reason, for the history.' },
+  by: { kind: 'text', placeholder: 'name', description: 'Apply, rollback: the author. Default: user@host.' },
   expect: {
     kind: 'text',
     placeholder: 'revision',
-    description: 'Apply: only if this one is the newest; 0: none.',
+    description: 'Apply: only if this revision is the newest; 0: none exists.',
   },
   wait: { kind: 'switch', description: 'Apply, rollback: wait until all nodes serve it.' },
   json: { kind: 'switch', description: 'Print JSON.' },
@@ -215,7 +215,7 @@ async function applyFiles(work: FleetTask): Promise<undefined> {
   const { head, desired, difference, isNew } = applied
   const { configuration, warnings } = desired
   for (const origin of literalSecrets(configuration))
-    warn(host, `${renderOrigin(origin)}: this secret is stored as it is written: use a variable, \${NAME}`)
+    warn(host, `${renderOrigin(origin)}: this secret is stored in clear text: use a variable, \${NAME}`)
   const shared = { ...configuration, server: sharedOptions(configuration.server) }
   for (const reason of forbiddenIn(shared, settings.permissions)) warn(host, `nodes may refuse it: ${reason}`)
   for (const warning of [...configuration.warnings, ...warnings]) warn(host, warning)
@@ -253,11 +253,9 @@ async function waited(
   if (!values.wait) return {}
   const canaryMs = rollout.phase === 'canary' ? rollout.canaryMs : 0
   const { live, gone } = await appliedByAll(store, newest, WAIT_MS + canaryMs)
-  if (gone.length > 0) warn(host, `not waited for, because they do not report: ${namesOf(gone)}`)
+  if (gone.length > 0) warn(host, `nodes that do not report were skipped: ${namesOf(gone)}`)
   if (!values.json)
-    host.out.write(
-      live.length === 0 ? 'No node is there to serve it.\n' : `All nodes serve it: ${live.length}.\n`,
-    )
+    host.out.write(live.length === 0 ? 'No node is running.\n' : `All nodes serve it: ${live.length}.\n`)
   return { nodes: live.map(({ node }) => node) }
 }
 

@@ -29,7 +29,7 @@ import { parseExport, renderEntry, renderFirstLine, renderLastLine } from './exp
 /** Flags of this command only. */
 export const STORE_FLAGS = {
   file: { kind: 'text', placeholder: 'path', description: 'The file to export to or import from.' },
-  replace: { kind: 'switch', description: 'Import: empty the store first. Rename: also if NEW has keys.' },
+  replace: { kind: 'switch', description: 'Import: empty the store first. Rename: overwrite keys of NEW.' },
   json: { kind: 'switch', description: 'Check: print JSON.' },
   help: { kind: 'switch', short: 'h', description: 'Show this page.' },
 } as const
@@ -38,7 +38,7 @@ const HELP = renderPage({
   usage:
     'wasm-serve store check|export|import [lmdb:FOLDER | redis://HOST] [flags]\n  wasm-serve store rename OLD NEW [lmdb:FOLDER | redis://HOST] [flags]',
   about:
-    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nrename moves the keys of OLD to NEW in one step: all or nothing, also if it is\ninterrupted. NEW must be empty. With --replace it may have keys: OLD wins where\nboth have one, and the others stay.\nDefault store: the one in WASM_SERVE_STORE.',
+    'Inspects or moves the data that guests store. check reads and counts entries,\nexport prints them as JSON lines, import loads such lines into an empty store.\nrename moves the keys of namespace OLD to NEW atomically. NEW must be empty,\nunless --replace is set: then keys of OLD overwrite the same keys of NEW.\nDefault store: the one in WASM_SERVE_STORE.',
   examples: [
     'wasm-serve store check lmdb:./state',
     'wasm-serve store export lmdb:./state --file state.jsonl',

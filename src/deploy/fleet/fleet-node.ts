@@ -375,7 +375,7 @@ export class FleetNode implements SharedChanges {
     const head = this.#head
     if (!head) throw new FleetEmptyError(store.name)
     const { gone } = await appliedByAll(store, head.newest, WAIT_MS + settings.rules.canaryMs, signal)
-    return gone.length === 0 ? [] : [`not waited for, because they do not report: ${namesOf(gone)}`]
+    return gone.length === 0 ? [] : [`nodes that do not report were skipped: ${namesOf(gone)}`]
   }
 
   /** @throws {@link AdminConflictError} if no edit is possible now. */
@@ -414,7 +414,9 @@ export class FleetNode implements SharedChanges {
     if (fleet === undefined || !revision) return
     this.#keeping
       .run(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
-      .catch((error) => this.#parts.log.error(errorFields(error), 'the last state of the fleet was not kept'))
+      .catch((error) =>
+        this.#parts.log.error(errorFields(error), 'the last state of the fleet could not be saved'),
+      )
   }
 
   async #follow(): Promise<void> {
@@ -425,7 +427,7 @@ export class FleetNode implements SharedChanges {
         await this.step()
       } catch (error) {
         const isExpected = this.#ended.signal.aborted || error instanceof FleetUnavailableError
-        if (!isExpected) log.error(errorFields(error), 'the fleet was not followed')
+        if (!isExpected) log.error(errorFields(error), 'the fleet could not be read')
       }
       if (this.#isWoken) continue
       const until = this.#head?.rollout.until
@@ -464,7 +466,7 @@ export class FleetNode implements SharedChanges {
     const uses = isBack ? await usesOf(store, next.newest, this.#parts.settings.moduleMax) : undefined
     if ((await store.write(head.tag, next, uses)) !== 'written') return // another node was faster
     const { phase, problem } = next.rollout
-    this.#parts.log.info({ revision: next.newest.revision, phase, problem }, 'the rollout has moved on')
+    this.#parts.log.info({ revision: next.newest.revision, phase, problem }, 'the rollout has advanced')
     this.#head = next
     if (await this.#serve()) await this.#observe()
   }
@@ -568,7 +570,7 @@ export class FleetNode implements SharedChanges {
     const wanted = revisionFor(head, settings.node, served)
     if (!wanted) return false
     if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
-    if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet, which this node joins')
+    if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet: this node joins it')
     const begun = this.#clock()
     await this.#keeping.idle // it removes modules that it does not know
     try {
@@ -591,7 +593,7 @@ export class FleetNode implements SharedChanges {
       this.#next = undefined
     }
     const ms = Math.round(this.#clock() - begun)
-    log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serves a revision of the fleet')
+    log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serving a revision of the fleet')
     return true
   }
 

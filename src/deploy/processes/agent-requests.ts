@@ -50,7 +50,7 @@ export async function askTask(
   processes: readonly ServingProcess[],
 ): Promise<string | undefined> {
   const late = sleep(ANSWER_MS, undefined, { ref: false }).then(() => {
-    throw new Error('the process does not answer')
+    throw new Error('the process does not respond')
   })
   const named = processes.filter(({ number }) => number === owner) // while it is replaced, there are two
   const answers = await Promise.race([Promise.all(named.map((process) => process.askTask(request))), late])

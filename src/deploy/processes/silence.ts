@@ -66,7 +66,7 @@ export class Silence {
     pulse.silentMs = 0
     pulse.isSilent = false
     if (!isSilent) return
-    this.#options.log.info({ ...names(process), silentMs }, 'a serving process is heard again')
+    this.#options.log.info({ ...names(process), silentMs }, 'a serving process responds again')
     this.#options.onChange(process, false)
   }
 

@@ -20,7 +20,7 @@ export const FD = {
 /** Frames up to this size are written in one piece. */
 const ONE_WRITE_BYTES = 65_536
 
-const SERVER_ENDED = 'the server has ended'
+const SERVER_ENDED = 'the server has exited'
 
 const small = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES)
 

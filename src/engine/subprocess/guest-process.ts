@@ -275,9 +275,9 @@ export class GuestProcess {
 
   /** Includes V8's reason, if it printed one. */
   #describe(code: number | null, signal: string | null): string {
-    const how = signal === null ? `exit code ${code}` : signal
+    const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
     const [fatal] = /^.*(?:FATAL ERROR|Fatal|Error).*$/m.exec(this.#lastWords) ?? []
-    return `its process ended with ${how}${fatal === undefined ? '' : `: ${printable(fatal.slice(0, 300))}`}`
+    return `its process ${how}${fatal === undefined ? '' : `: ${printable(fatal.slice(0, 300))}`}`
   }
 
   #end(reason = new Error('its process did not start')): void {

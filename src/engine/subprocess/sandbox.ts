@@ -129,7 +129,7 @@ export function logSandbox({ report }: Sandbox, { cgroup }: SandboxOptions, log:
     `capabilities ${report.capabilities}`,
     `no_new_privs ${yes(report.noNewPrivileges)}`,
     `resource limits ${yes(report.resourceLimits)}`,
-    `ended with the server by ${report.endsWithServer === 'kernel' ? 'the kernel' : 'a thread'}`,
+    `terminated with the server by ${report.endsWithServer === 'kernel' ? 'the kernel' : 'a thread'}`,
     `inherited descriptors ${report.inheritedDescriptors}`,
     `cgroup ${cgroup ?? 'none given'}`,
   ]

@@ -146,7 +146,7 @@ class WorkerThread implements Runner {
     this.#worker.on('error', (thrown: unknown) => {
       this.#failure = thrown instanceof Error ? thrown : new Error(String(thrown))
     })
-    this.#worker.once('exit', (code) => this.#leave(new Error(`it ended with exit code ${code}`)))
+    this.#worker.once('exit', (code) => this.#leave(new Error(`it exited with code ${code}`)))
     const callerOf = (number: number) => this.#find(number)?.call.caller
     const { signal } = this.#ended
     bridge.serve(this.#host.port1, this.#threadState, signal, callerOf, () => owner.asking())

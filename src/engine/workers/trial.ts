@@ -88,7 +88,7 @@ export class TrialThread {
     )
     this.#worker.once('exit', (code) => {
       this.#leave()
-      this.fail(new Error(`it ended with exit code ${code}`))
+      this.fail(new Error(`it exited with code ${code}`))
     })
   }
 

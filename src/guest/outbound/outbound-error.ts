@@ -25,7 +25,7 @@ function failureReason(code: string, { protocol, host, hostname }: URL): string 
     case 'HPE_HEADER_OVERFLOW':
       return `the headers of ${host} are larger than 16 KiB`
   }
-  if (code.startsWith('HPE_')) return `${host} did not answer in HTTP (${code})`
+  if (code.startsWith('HPE_')) return `${host} did not respond in HTTP (${code})`
   // Certificate errors have dozens of codes; unlike those of the system, all contain an underscore.
   if (protocol === 'https:' && (code.includes('_') || code === 'EPROTO'))
     return `no trusted TLS connection to ${host} (${code})`

@@ -166,7 +166,9 @@ class HttpStream implements OutboundStream {
   close(reason?: Error): void {
     if (this.#head && !reason) this.#settle.resolve(this.#head.status)
     this.#body?.close()
-    this.#fail(reason ?? new OutboundFailedError(this.#label, 'it was closed before its answer was complete'))
+    this.#fail(
+      reason ?? new OutboundFailedError(this.#label, 'it was closed before its response was complete'),
+    )
   }
 
   /** Whether all of the response has arrived. */

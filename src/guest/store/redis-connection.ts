@@ -137,7 +137,7 @@ export class RedisConnection {
 
   #replace(): void {
     if (this.#isClosed) return
-    this.#lose(this.#reason ?? 'it does not answer')
+    this.#lose(this.#reason ?? 'it does not respond')
     this.#client.destroy()
     this.#client = this.#open()
   }
@@ -181,7 +181,7 @@ export class RedisConnection {
 
   #unavailable(error: unknown): Error {
     const { message } = error as Error
-    const reason = (this.#client.isReady ? message : (this.#reason ?? message)) || 'no answer'
+    const reason = (this.#client.isReady ? message : (this.#reason ?? message)) || 'no response'
     const advice = this.#isRefusal(error) ? ' (check the user and password of its URL)' : ''
     const { name, unavailable } = this.#settings
     const options = { cause: error }
@@ -266,7 +266,7 @@ class CommandTimeout extends Error {
 async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined
   const timeUp = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new CommandTimeout(`no answer within ${ms} ms`)), ms)
+    timer = setTimeout(() => reject(new CommandTimeout(`no response within ${ms} ms`)), ms)
   })
   work.catch(() => undefined) // it may fail after the time is up
   try {

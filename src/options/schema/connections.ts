@@ -11,46 +11,46 @@ export const connectionOptions = {
         minimum: 16_384,
         maximum: 67_108_864,
         default: 262_144,
-        description: 'Bytes of a stream that the server keeps in each direction; then the sender waits.',
+        description: 'Bytes that the server buffers in each direction of a stream; then the sender waits.',
       }),
     ),
   ),
   streamTimeoutMs: option(
     { edit: true, guest: false },
-    ms('Maximum time of an exchange whose guest streams, in ms; then 504.', 3_600_000),
+    ms('Maximum time of a streamed exchange, in ms; then 504.', 3_600_000),
   ),
   streamIdleMs: option(
     { edit: true, guest: false },
-    ms('Maximum time in which a client sends nothing while the guest reads, in ms; then 408.', 30_000),
+    ms('Maximum time that a guest waits for bytes of the client, in ms; then 408.', 30_000),
   ),
   sseHeartbeatMs: option(
     { reach: 'answer', edit: true, guest: false },
-    ms('Interval of comments in an idle stream of events (SSE), in ms. 0: none.', 0, 0),
+    ms('Interval of comments in an idle event stream (SSE), in ms. 0: none.', 0, 0),
   ),
   websocketPer: option(
     { edit: true, guest: false },
     Type.Optional(
       Type.Enum(['message', 'connection'], {
         description:
-          'Whether a call answers a message or serves a connection. Default: connection if the plug-in imports ws_receive. (websocket)',
+          'One call per message or per connection. Default: connection if the plug-in imports ws_receive. (websocket)',
       }),
     ),
   ),
   websocketMax: option(
     { reach: 'answer', edit: true, guest: false },
-    countOption('Maximum number of open connections of the route. Further ones get 503. (websocket)', 1_000),
+    countOption('Maximum number of open connections; further ones get 503. (websocket)', 1_000),
   ),
   websocketPingMs: option(
     { reach: 'answer', edit: true, guest: false },
     ms(
-      'Interval of pings, in ms. A client that has not answered the last one is disconnected. 0: none. (websocket)',
+      'Interval of pings, in ms. A client that does not reply is disconnected. 0: none. (websocket)',
       30_000,
       0,
     ),
   ),
   websocketIdleMs: option(
     { reach: 'answer', edit: true, guest: false },
-    ms('Time without a message after which a connection is closed, in ms. 0: no limit. (websocket)', 0, 0),
+    ms('Time without messages after which a connection is closed, in ms. 0: never. (websocket)', 0, 0),
   ),
   websocketOrigins: option(
     { flag: false, reach: 'answer', edit: true },
@@ -58,7 +58,7 @@ export const connectionOptions = {
       Type.Array(Type.String({ minLength: 1 }), {
         default: [],
         description:
-          'Origins of web pages that may connect, `*` for all. Default: only pages of the same host. (websocket)',
+          'Origins of web pages that may connect, `*` for all. Default: the same host. (websocket)',
       }),
     ),
   ),
@@ -69,7 +69,7 @@ export const connectionOptions = {
         Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", hint: 'must be a token, such as chat.v1' }),
         {
           default: [],
-          description: 'Subprotocols; the first one that the client offers is chosen. (websocket)',
+          description: 'Subprotocols. The first one that the client offers is used. (websocket)',
         },
       ),
     ),

@@ -8,11 +8,9 @@ export const edgeOptions = {
     Type.Optional(
       Type.Object(
         {
-          cert: pemFile('Certificate file for HTTPS (PEM), with the intermediate certificates.'),
-          key: pemFile('Private key file of the certificate (PEM).'),
-          ca: Type.Optional(
-            pemFile('Certificate authority (PEM) that must have signed the certificates of clients.'),
-          ),
+          cert: pemFile('Certificate file (PEM), with intermediate certificates.'),
+          key: pemFile('Private key file (PEM).'),
+          ca: Type.Optional(pemFile('Certificate authority (PEM) of required client certificates.')),
           minVersion: option(
             { flag: false },
             Type.Optional(
@@ -27,13 +25,15 @@ export const edgeOptions = {
   http2: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Offer HTTP/2 besides HTTP/1.1. Needs `tls`.',
+      description: 'Offer HTTP/2 in addition to HTTP/1.1. Requires `tls`.',
     }),
   ),
   apiKeys: option(
     { flag: false, reach: 'answer', owner: 'fleet' },
     Type.Optional(
-      keys('API keys. A request must carry one: `Authorization: Bearer KEY` or `x-api-key`. Default: none.'),
+      keys(
+        'API keys, one of which each request must have: `Authorization: Bearer KEY` or `x-api-key`. Default: none.',
+      ),
     ),
   ),
   jwt: option(
@@ -52,20 +52,18 @@ export const edgeOptions = {
               }),
             ),
           ),
-          publicKey: Type.Optional(
-            pemFile('File with the public key or certificate that verifies tokens (PEM).'),
-          ),
+          publicKey: Type.Optional(pemFile('File with the public key or certificate of tokens (PEM).')),
           jwks: Type.Optional(
             Type.String({
               minLength: 1,
               holds: 'path',
-              description: 'File with the JSON Web Key Set that verifies tokens.',
+              description: 'File with the JSON Web Key Set of tokens.',
             }),
           ),
           jwksUrl: Type.Optional(
             Type.String({
               minLength: 1,
-              description: "URL (https) of the issuer's JSON Web Key Set, which is fetched again regularly.",
+              description: "URL (https) of the issuer's JSON Web Key Set, fetched regularly.",
             }),
           ),
           jwksCa: Type.Optional(
@@ -79,14 +77,14 @@ export const edgeOptions = {
               ] as const),
               {
                 minItems: 1,
-                description: 'Allowed signature algorithms. Default: all that the keys support.',
+                description: 'Allowed signature algorithms. Default: those of the keys.',
               },
             ),
           ),
-          audience: Type.Optional(wordOrWords("Allowed values of a token's `aud`. Default: any.")),
-          issuer: Type.Optional(wordOrWords("Allowed values of a token's `iss`. Default: any.")),
+          audience: Type.Optional(wordOrWords('Allowed values of `aud`. Default: any.')),
+          issuer: Type.Optional(wordOrWords('Allowed values of `iss`. Default: any.')),
           allowNoExpiry: Type.Optional(
-            Type.Boolean({ description: 'Accept tokens without `exp`, which never expire.' }),
+            Type.Boolean({ description: 'Accept tokens without `exp`. Default: false.' }),
           ),
         },
         {
@@ -105,16 +103,16 @@ export const edgeOptions = {
           origin: words('Allowed origins, such as `https://a.example`; `*`: all.'),
           methods: Type.Optional(words('Allowed methods. Default: GET, HEAD and POST.')),
           allowedHeaders: Type.Optional(
-            words('Allowed request headers. Default: those that the preflight request names.'),
+            words('Allowed request headers. Default: those of the preflight request.'),
           ),
-          exposedHeaders: Type.Optional(words('Answer headers that pages may read.')),
+          exposedHeaders: Type.Optional(words('Response headers that pages may read.')),
           credentials: Type.Optional(
-            Type.Boolean({ description: 'Allow cookies. Then each origin must be named.' }),
+            Type.Boolean({ description: 'Allow cookies. Requires `origin` without `*`.' }),
           ),
           maxAge: Type.Optional(
             Type.Integer({
               minimum: 0,
-              description: 'Seconds for which browsers may cache a preflight answer.',
+              description: 'Time for which browsers may cache a preflight response, in seconds.',
             }),
           ),
         },
@@ -141,19 +139,19 @@ export const edgeOptions = {
             Type.Integer({
               unit: 'bytes',
               minimum: 0,
-              description: 'Minimum size of an answer to compress, in bytes. Default: 1024.',
+              description: 'Minimum size of a response to compress, in bytes. Default: 1024.',
             }),
           ),
           encodings: Type.Optional(
             Type.Array(Type.Enum(['br', 'gzip', 'deflate']), {
               minItems: 1,
-              description: 'Content encodings in order of preference. Default: all.',
+              description: 'Encodings in order of preference. Default: all.',
             }),
           ),
         },
         {
           additionalProperties: false,
-          description: 'Compress answers: `thresholdBytes`, `encodings`. (@fastify/compress)',
+          description: 'Compress responses: `thresholdBytes`, `encodings`. (@fastify/compress)',
         },
       ),
     ),
@@ -163,7 +161,7 @@ export const edgeOptions = {
     withDefault(
       Type.Boolean({
         default: false,
-        description: "Add an `ETag`, and answer 304 when the client's copy is current.",
+        description: "Add an `ETag`, and respond with 304 if the client's copy is current.",
       }),
     ),
   ),

@@ -8,7 +8,7 @@ export const engineOptions = {
     Type.Optional(
       Type.Enum(['inline', 'workers', 'subprocess'], {
         description:
-          'Where guests run: on the event loop, in threads, or in processes. Default: inline, or workers if something needs threads.',
+          'Where guests run: event loop (`inline`), threads (`workers`) or processes (`subprocess`). Default: inline, or workers if another option requires threads.',
       }),
     ),
   ),
@@ -17,7 +17,7 @@ export const engineOptions = {
     Type.Optional(
       Type.String({
         minLength: 1,
-        description: 'Name of a group of processes. Routes with the same name share them. (subprocess)',
+        description: 'Process group. Routes with the same name share processes. (subprocess)',
       }),
     ),
   ),
@@ -32,7 +32,7 @@ export const engineOptions = {
         minimum: 0,
         maximum: 256,
         default: 1,
-        description: 'Spare threads or processes, which replace one that was ended.',
+        description: 'Number of spare threads or processes, which replace terminated ones.',
       }),
     ),
   ),
@@ -44,7 +44,7 @@ export const engineOptions = {
         minimum: 1,
         maximum: 2_147_483_647,
         description:
-          "Deadline of a call, in ms; then 504. Default: the manifest's, else 1000; 30000 with the contract `hyper-mcp` and allowed hosts.",
+          "Deadline of a call, in ms; then 504. Default: the manifest's, or 1000; 30000 with `hyper-mcp` and allowed hosts.",
       }),
     ),
   ),
@@ -55,7 +55,7 @@ export const engineOptions = {
         minimum: 1,
         maximum: 2_147_483_647,
         description:
-          'Maximum work of a call, in checks for interrupts; then 504. It is the same on every machine. Default: no limit. (kernel)',
+          'Maximum work of a call, in interrupt checks, the same on every machine; then 504. Default: no limit. (kernel)',
       }),
     ),
   ),
@@ -64,7 +64,7 @@ export const engineOptions = {
     withDefault(
       Type.Boolean({
         default: false,
-        description: 'Run a call a second time if its thread or process was lost.',
+        description: 'Retry a call once if its thread or process was lost.',
       }),
     ),
   ),
@@ -74,7 +74,7 @@ export const engineOptions = {
       Type.Boolean({
         default: false,
         description:
-          'End a guest in a thread or process, or a slow one on the event loop (Node.js 24), when its client closes the connection, or its side of it. (not streams: their guests end some time after it)',
+          'Terminate the guest if the client disconnects. On the event loop: slow guests only, Node.js 24. Guests of streams stop later.',
       }),
     ),
   ),
@@ -83,25 +83,24 @@ export const engineOptions = {
     withDefault(
       Type.Enum(['own', 'shared'], {
         default: 'own',
-        description:
-          '`own`: each instance has its variables. `shared`: all instances of a plug-in share them.',
+        description: 'Variables per instance (`own`), or for all instances of the plug-in (`shared`).',
       }),
     ),
   ),
   startTimeoutMs: option(
     { edit: true },
-    ms('Time limit for the start of a thread or process with its instance, in ms.', 5_000),
+    ms('Time limit for the start of a thread or process, in ms.', 5_000),
   ),
   maxQueue: option(
     { edit: true, guest: false },
-    countOption('Maximum number of calls that wait for an instance. Further calls get 503.', 1_000),
+    countOption('Maximum number of waiting calls; further ones get 503.', 1_000),
   ),
   maxQueueBytes: option(
     { edit: true, guest: false },
-    bytes('Maximum bytes of input that wait. Further calls get 503.', 67_108_864),
+    bytes('Maximum input of waiting calls, in bytes; further calls get 503.', 67_108_864),
   ),
   maxWaitMs: option(
     { edit: true, guest: false },
-    ms('Maximum time that a call waits for an instance, in ms; then 503. (workers, subprocess, lazy)', 5_000),
+    ms('Maximum time that a call waits, in ms; then 503. (workers, subprocess, lazy)', 5_000),
   ),
 }

@@ -9,14 +9,14 @@ export const fleetSettings = only({
       pattern: '^rediss?(?:\\+sentinel)?://.',
       hint: 'must be redis://HOST, rediss://HOST or redis+sentinel://HOST:PORT/PRIMARY',
       description:
-        'Redis or Valkey that has the desired state of several nodes: `redis://HOST`, `rediss://HOST`, or `redis+sentinel://HOST:PORT,.../PRIMARY`.',
+        'Redis or Valkey with the desired state of the nodes: `redis://HOST`, `rediss://HOST` or `redis+sentinel://HOST:PORT,.../PRIMARY`.',
     }),
   ),
   name: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
       hint: 'must have at most 64 letters, digits, dots, dashes and underscores',
-      description: 'Name of the fleet. Several may use the same server. Default: default.',
+      description: 'Name of the fleet. Several can use the same server. Default: default.',
     }),
   ),
   node: Type.Optional(
@@ -32,7 +32,7 @@ export const fleetSettings = only({
       Type.String({
         pattern: '^[^{}\\s]{0,100}$',
         hint: 'must have at most 100 characters, without spaces and braces',
-        description: 'Beginning of all keys in the server. Default: `wasm-serve:`.',
+        description: 'Prefix of all keys. Default: `wasm-serve:`.',
       }),
     ),
   ),
@@ -41,20 +41,20 @@ export const fleetSettings = only({
       minimum: 50,
       maximum: 3_600_000,
       unit: 'ms',
-      description: 'Interval of asking for the current revision, in ms. Default: 2000.',
+      description: 'Interval of polling for the current revision, in ms. Default: 2000.',
     }),
   ),
   canaryNodes: Type.Optional(
     Type.Integer({
       minimum: 1,
-      description: 'Number of nodes that serve a new revision first. Default: all serve it at once.',
+      description: 'Number of nodes that serve a new revision first. Default: all.',
     }),
   ),
   canaryPercent: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 99,
-      description: 'The same as a share of the nodes, in percent, rounded up.',
+      description: 'The same in percent of the nodes, rounded up.',
     }),
   ),
   canaryMs: Type.Optional(
@@ -62,18 +62,18 @@ export const fleetSettings = only({
       minimum: 0,
       maximum: 604_800_000,
       unit: 'ms',
-      description: 'How long only the canary nodes serve a new revision, in ms. Default: 60000.',
+      description: 'Time for which only canary nodes serve a new revision, in ms. Default: 60000.',
     }),
   ),
   maxRefusals: Type.Optional(
     Type.Integer({
       minimum: 0,
-      description: 'Number of nodes that may refuse a revision. If more do, its rollout ends. Default: 0.',
+      description: 'Number of nodes that may refuse a revision before its rollout stops. Default: 0.',
     }),
   ),
   onRefusals: Type.Optional(
     Type.Enum(['stop', 'rollback'], {
-      description: 'If too many nodes refuse a revision: stop, or go back to the one before. Default: stop.',
+      description: 'If more nodes refuse: stop, or roll back to the previous revision. Default: stop.',
     }),
   ),
   history: option(
@@ -82,7 +82,7 @@ export const fleetSettings = only({
       Type.Integer({
         minimum: 5,
         maximum: 1_000,
-        description: 'Number of revisions that are kept. Default: 20.',
+        description: 'Number of revisions to keep. Default: 20.',
       }),
     ),
   ),
@@ -98,7 +98,7 @@ export const fleetSettings = only({
           ),
           paths: Type.Optional(
             Type.Array(Type.String({ minLength: 1, holds: 'folder' }), {
-              description: 'Folders, other files, and sources of links. The prefix `ro:`: for reading only.',
+              description: 'Folders, other files, and sources of links. Prefix `ro:`: read-only.',
             }),
           ),
           env: Type.Optional(
@@ -107,7 +107,7 @@ export const fleetSettings = only({
                 pattern: '^[A-Za-z_]\\w*$',
                 hint: 'must be the name of a variable',
               }),
-              { description: 'Variables of the environment, other than `WASM_SERVE_*` and `OTEL_*`.' },
+              { description: 'Environment variables, except `WASM_SERVE_*` and `OTEL_*`.' },
             ),
           ),
           processes: Type.Optional(
@@ -117,7 +117,7 @@ export const fleetSettings = only({
         {
           additionalProperties: false,
           description:
-            'What the shared configuration may use of this node, by name: `functions`, `paths`, `env`, `processes`. Default: nothing.',
+            'What the shared configuration may use on this node: `functions`, `paths`, `env`, `processes`. Default: nothing.',
         },
       ),
     ),
@@ -129,7 +129,7 @@ export const fleetSettings = only({
         unit: 'bytes',
         minimum: 0,
         description:
-          'Maximum bytes of a module that is stored in the server. Larger ones must come from a registry. Default: 33554432.',
+          'Maximum size of a stored module, in bytes. Larger ones require a registry. Default: 33554432.',
       }),
     ),
   ),

@@ -8,7 +8,7 @@ export const guestOptions = {
     withDefault(
       Type.Enum(['kernel', 'sdk'], {
         default: 'kernel',
-        description: "Runtime of the guests: wasm-serve's kernel, or Extism's SDK as a reference.",
+        description: "Runtime: wasm-serve's kernel, or Extism's SDK for comparison.",
       }),
     ),
   ),
@@ -17,7 +17,7 @@ export const guestOptions = {
     withDefault(
       Type.Enum(['reuse', 'fresh'], {
         default: 'reuse',
-        description: '`reuse`: an instance serves many calls. `fresh`: each call gets a new state.',
+        description: '`reuse`: instances keep state between calls. `fresh`: each call starts with new state.',
       }),
     ),
   ),
@@ -27,7 +27,7 @@ export const guestOptions = {
       Type.Enum(['on', 'off'], {
         default: 'on',
         description:
-          '`on`: guests check often whether they have to stop, so that a deadline ends the guest only. `off`: they are faster, but a deadline ends their thread or process, and nothing ends them on the event loop. (kernel)',
+          '`on`: guests check for interrupts, so a deadline terminates only the guest. `off`: guests are faster, but a deadline terminates their thread or process, and nothing on the event loop. (kernel)',
       }),
     ),
   ),
@@ -57,14 +57,13 @@ export const guestOptions = {
       Type.Record(Type.String(), Type.String(), {
         default: {},
         holds: 'folders',
-        description:
-          'Folders of the guest (WASI): host path to guest path. The prefix `ro:` makes one read-only.',
+        description: 'Folders of the guest (WASI): host path to guest path. Prefix `ro:`: read-only.',
       }),
     ),
   ),
   allowedHosts: option(
     { flag: 'allow-host', edit: true },
-    hosts("Hosts to which the guest may send HTTP requests. Default: the manifest's, else none."),
+    hosts("Hosts to which the guest may send HTTP requests. Default: the manifest's, or none."),
   ),
   memoryMax: option(
     { reach: 'load', edit: true },
@@ -73,7 +72,7 @@ export const guestOptions = {
         unit: 'pages',
         minimum: 1,
         maximum: 65_536,
-        description: "Maximum memory of the guest, in pages of 64 KiB. Default: the manifest's, else 2048.",
+        description: "Maximum memory of the guest, in pages of 64 KiB. Default: the manifest's, or 2048.",
       }),
     ),
   ),
@@ -96,7 +95,7 @@ export const guestOptions = {
         unit: 'bytes',
         minimum: 0,
         description:
-          "Maximum bytes of the values of an instance's variables. 0: no variables. Default: the manifest's, else 1048576.",
+          "Maximum size of an instance's variables, in bytes. 0: no variables. Default: the manifest's, or 1048576.",
       }),
     ),
   ),
@@ -107,7 +106,7 @@ export const guestOptions = {
         unit: 'bytes',
         minimum: 0,
         description:
-          "Maximum bytes of the answer to a guest's HTTP request. 0: no limit if it is streamed. Default: the manifest's, else 52428800.",
+          "Maximum size of a response to the guest, in bytes. 0: no limit (streams). Default: the manifest's, or 52428800.",
       }),
     ),
   ),
@@ -117,7 +116,7 @@ export const guestOptions = {
       Type.Enum(['trap', 'status'], {
         default: 'trap',
         description:
-          'Effect of a failed HTTP request of a guest: the call ends (`trap`), or status 0 (`status`).',
+          'Effect of a failed HTTP request of the guest: the call fails (`trap`), or the status is 0 (`status`).',
       }),
     ),
   ),

@@ -10,8 +10,7 @@ export const loadSchema = only({
       Type.String({
         minLength: 1,
         holds: 'path',
-        description:
-          'Folder of the caches: downloads, and modules that were checked. Default: ~/.cache/wasm-serve.',
+        description: 'Cache folder of downloads and checked modules. Default: ~/.cache/wasm-serve.',
       }),
     ),
   ),
@@ -22,7 +21,7 @@ export const loadSchema = only({
     Type.Optional(
       Type.Enum(['IfNotPresent', 'Always', 'Never'], {
         description:
-          'When plug-ins are pulled from registries. Default: Always for the tag `latest`, else IfNotPresent.',
+          'When to pull from registries: Always, IfNotPresent or Never. Default: Always for the tag `latest`, otherwise IfNotPresent.',
       }),
     ),
   ),
@@ -31,8 +30,7 @@ export const loadSchema = only({
       minimum: 1_000,
       maximum: 2_147_483_647,
       unit: 'ms',
-      description:
-        'Interval at which tags of registries are followed, in ms. Default: 60000 with `watch`, else never.',
+      description: 'Interval of checking registry tags, in ms. Default: 60000 with `watch`, otherwise never.',
     }),
   ),
   registries: option(
@@ -44,7 +42,7 @@ export const loadSchema = only({
           {
             insecure: Type.Optional(
               Type.Boolean({
-                description: 'Use http. Without it, only a registry on this machine may use http.',
+                description: 'Use http. Default: only for a registry on this machine.',
               }),
             ),
             ca: Type.Optional(
@@ -80,7 +78,7 @@ export const loadSchema = only({
             identity: Type.Optional(
               Type.String({
                 minLength: 1,
-                description: 'Identity of a keyless signature; it may end in `*`. (@sigstore/verify)',
+                description: 'Identity of a keyless signature, which may end in `*`. (@sigstore/verify)',
               }),
             ),
             trustedRoot: Type.Optional(
@@ -90,16 +88,14 @@ export const loadSchema = only({
                 description: 'Trusted root of Sigstore (JSON), for keyless signatures.',
               }),
             ),
-            attestations: Type.Optional(
-              words('Predicate types of attestations that a signer must have made too, such as an SBOM.'),
-            ),
+            attestations: Type.Optional(words('Predicate types of required attestations, such as an SBOM.')),
           },
           { additionalProperties: false },
         ),
         {
           default: {},
           description:
-            'Who may sign plug-ins, by prefix of repository or URL, `*`: all others. The longest prefix counts.',
+            'Who may sign plug-ins, by prefix of repository or URL; `*`: all others. The longest prefix applies.',
         },
       ),
     ),
@@ -109,14 +105,13 @@ export const loadSchema = only({
     withDefault(
       Type.Boolean({
         default: false,
-        description:
-          'Refuse plug-ins that have neither a trusted signature nor, for files and URLs, a pinned digest.',
+        description: 'Reject plug-ins without a trusted signature or, for files and URLs, a pinned digest.',
       }),
     ),
   ),
   maxFunctions: option(
     { reach: 'load' },
-    countOption('Maximum number of functions of a plug-in that are served when none is named.', 100),
+    countOption('Maximum number of functions that a plug-in serves if none is named.', 100),
   ),
   moduleLimits: option(
     { flag: 'module-limit', entries: 'numbers', reach: 'load' },
@@ -126,7 +121,7 @@ export const loadSchema = only({
         properties: Object.fromEntries(LIMIT_NAMES.map((name) => [name, { type: 'integer', minimum: 0 }])),
         additionalProperties: false,
         default: {},
-        description: 'Overrides of the limits on what the compiler accepts: name to number.',
+        description: 'Overrides of module limits: name to number.',
       }),
     ),
   ),
@@ -135,7 +130,7 @@ export const loadSchema = only({
     withDefault(
       Type.Boolean({
         default: false,
-        description: 'Load plug-ins with garbage-collected types, which no memory limit covers.',
+        description: 'Load plug-ins with garbage-collected types, whose memory has no limit.',
       }),
     ),
   ),

@@ -12,8 +12,7 @@ export const logOptions = {
     withDefault(
       Type.Enum(['json', 'common', 'combined'], {
         default: 'json',
-        description:
-          'Access log as JSON in the log, or as text in the common or combined log format on standard output.',
+        description: 'JSON in the log, or the common or combined log format on standard output.',
       }),
     ),
   ),
@@ -22,7 +21,7 @@ export const logOptions = {
     withDefault(
       Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
         default: 'info',
-        description: "Level of the access log's lines. They are written if it is not below logLevel.",
+        description: 'Level of access log lines, which logLevel filters.',
       }),
     ),
   ),
@@ -37,7 +36,7 @@ export const logOptions = {
     withDefault(
       Type.Array(Type.String({ minLength: 1, public: true }), {
         default: ['authorization', 'cookie', 'proxy-authorization', 'x-api-key'],
-        description: 'Headers whose values are removed from the access log.',
+        description: 'Headers whose values the access log hides.',
       }),
     ),
   ),
@@ -45,7 +44,7 @@ export const logOptions = {
     Type.Boolean({
       default: false,
       description:
-        'Create OpenTelemetry spans for requests and calls. The variables `OTEL_*` configure the export.',
+        'Create OpenTelemetry spans for requests and calls. `OTEL_*` variables configure the export.',
     }),
   ),
 }

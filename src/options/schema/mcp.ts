@@ -6,7 +6,7 @@ export const mcpSettings = only({
   enabled: option(
     { flag: 'mcp' },
     Type.Optional(
-      Type.Boolean({ description: 'Serve the routes as tools for agents (MCP). Default: true with `mcp`.' }),
+      Type.Boolean({ description: 'Serve routes as tools for agents (MCP). Default: true with `mcp`.' }),
     ),
   ),
   url: Type.Optional(
@@ -17,7 +17,7 @@ export const mcpSettings = only({
     }),
   ),
   toolsOnly: Type.Optional(
-    Type.Boolean({ description: 'Serve tools only at the MCP endpoint, not at their URLs. Default: false.' }),
+    Type.Boolean({ description: 'Serve tools only at the MCP endpoint. Default: false.' }),
   ),
   hosts: option(
     { flag: false },
@@ -25,31 +25,25 @@ export const mcpSettings = only({
   ),
   origins: option(
     { flag: false },
-    Type.Optional(
-      words('Origins of web pages that may use the MCP endpoint. Default: those of this machine.'),
-    ),
+    Type.Optional(words('Origins of web pages that may use the endpoint. Default: those of this machine.')),
   ),
   name: option(
     { flag: false },
     Type.Optional(
-      Type.String({ minLength: 1, description: 'Name of the server, for clients. Default: wasm-serve.' }),
+      Type.String({ minLength: 1, description: 'Server name for clients. Default: wasm-serve.' }),
     ),
   ),
   title: option(
     { flag: false },
-    Type.Optional(Type.String({ minLength: 1, description: 'Title of the server, for people.' })),
+    Type.Optional(Type.String({ minLength: 1, description: 'Server title for people.' })),
   ),
   version: option(
     { flag: false },
-    Type.Optional(
-      Type.String({ minLength: 1, description: 'Version of the server. Default: that of wasm-serve.' }),
-    ),
+    Type.Optional(Type.String({ minLength: 1, description: 'Server version. Default: that of wasm-serve.' })),
   ),
   instructions: option(
     { flag: false },
-    Type.Optional(
-      Type.String({ minLength: 1, description: 'Advice for models about the use of the tools.' }),
-    ),
+    Type.Optional(Type.String({ minLength: 1, description: 'Instructions for models about the tools.' })),
   ),
   access: option(
     { flag: false },
@@ -61,12 +55,12 @@ export const mcpSettings = only({
             Type.String({
               pattern: '^[!#-\\[\\]-~]+$',
               hint: 'must be a scope of OAuth, without spaces',
-              description: 'A scope of the token. Without key and scope, the entry is for every client.',
+              description: 'A scope of the token. Entries without key and scope apply to every client.',
             }),
           ),
-          tools: words('Names of tools. A `*` stands for any characters.'),
+          tools: words('Tool names. `*` matches any characters.'),
         }),
-        { minItems: 1, description: 'Tools that clients may use, by API key or scope. Default: all tools.' },
+        { minItems: 1, description: 'Tools that clients may use, by API key or scope. Default: all.' },
       ),
     ),
   ),
@@ -76,21 +70,19 @@ export const mcpSettings = only({
       Type.String({
         pattern: '^https?://[^#?"\\s]+$',
         hint: 'must be an http or https URL without query and fragment',
-        description: 'URL of the MCP endpoint, as clients know it. (RFC 9728)',
+        description: 'Public URL of the MCP endpoint. (RFC 9728)',
       }),
     ),
   ),
   authorizationServers: option(
     { flag: false },
-    Type.Optional(
-      words('URLs of the issuers of tokens, which clients learn from the metadata. Needs `jwt`. (RFC 9728)'),
-    ),
+    Type.Optional(words('URLs of token issuers, for the metadata. Requires `jwt`. (RFC 9728)')),
   ),
   stateSecret: option(
     { flag: false },
     Type.Optional(
       key(
-        'Seals what clients send back with their answers to questions. The same on all nodes. Default: a new one.',
+        'Key that seals the state of questions to clients. Use the same on all nodes. Default: a random one.',
       ),
     ),
   ),
@@ -99,7 +91,7 @@ export const mcpSettings = only({
     Type.Optional(
       Type.Enum(['off', 'calls', 'arguments'], {
         description:
-          'Lines of the log for each call, refused ones too; also with its arguments. Default: calls.',
+          'Log each call, including refused ones; `arguments`: with its arguments. Default: calls.',
       }),
     ),
   ),
@@ -108,7 +100,7 @@ export const mcpSettings = only({
     Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         description:
-          'Arguments whose values are not logged. Default: password, secret, token, apiKey, authorization.',
+          'Arguments whose values the log hides. Default: password, secret, token, apiKey, authorization.',
       }),
     ),
   ),
@@ -116,7 +108,7 @@ export const mcpSettings = only({
     { flag: false },
     rate(
       'messages per client',
-      'Rate limit per valid API key, subject of a token, or address. Further messages get 429.',
+      'Rate limit per API key, token subject or address; further messages get 429.',
     ),
   ),
   pageSize: option(
@@ -132,7 +124,7 @@ export const mcpSettings = only({
         unit: 'ms',
         minimum: 0,
         maximum: 2_147_483_647,
-        description: 'Time for which clients may cache a list, in ms. Default: 60000.',
+        description: 'Time for which clients may cache lists, in ms. Default: 60000.',
       }),
     ),
   ),

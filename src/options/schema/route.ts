@@ -22,16 +22,16 @@ export const callHooks = {
   onCall: option(
     { flag: false, reach: 'answer' },
     Type.Optional(
-      callHook('Function that runs before the guest. It may replace the input or refuse the call.'),
+      callHook('Function that runs before the guest and can replace the input or refuse the call.'),
     ),
   ),
   onResult: option(
     { flag: false, reach: 'answer' },
-    Type.Optional(callHook('Function that gets the output of the guest once the answer is being sent.')),
+    Type.Optional(callHook('Function that gets the output when the response is being sent.')),
   ),
   onError: option(
     { flag: false, reach: 'answer' },
-    Type.Optional(callHook('Function that gets the error of a failed call once the answer is being sent.')),
+    Type.Optional(callHook('Function that gets the error when the response is being sent.')),
   ),
 }
 
@@ -41,7 +41,7 @@ export const routeSchema = only({
     Type.Optional(
       oneOrSeveral(
         ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'],
-        'HTTP methods of the route, `*` for all. Default: POST; all with `simplism`; GET with `websocket`.',
+        'HTTP methods, `*` for all. Default: POST; all with `simplism`; GET with `websocket`.',
       ),
     ),
   ),
@@ -53,7 +53,7 @@ export const routeSchema = only({
         hint: 'must begin with /, and a parameter is written :id, as in /users/:id',
         default: '/',
         public: true,
-        description: "URL of the route in Fastify's syntax: `/`, `/users/:id`, `/files/*`.",
+        description: "URL in Fastify's syntax: `/`, `/users/:id`, `/files/*`.",
       }),
     ),
   ),
@@ -63,7 +63,7 @@ export const routeSchema = only({
       Type.String({
         pattern: '^(?:[A-Za-z0-9_.-]+|\\[[A-Fa-f0-9:.]+\\])$',
         public: true,
-        description: 'Host name of the route, without the port. Default: any.',
+        description: 'Host name, without the port. Default: any.',
       }),
     ),
   ),
@@ -81,16 +81,14 @@ export const routeSchema = only({
         'WASM_SERVE_PLUGIN_UNREADABLE',
       ],
     },
-    pluginSource(
-      'Path or URL of the plug-in: a `.wasm` file, a JavaScript or TypeScript file, or an Extism manifest.',
-    ),
+    pluginSource('Path or URL of a `.wasm`, JavaScript or TypeScript file, or of an Extism manifest.'),
   ),
   function: option(
     { reach: 'place', edit: true },
     Type.Optional(
       Type.String({
         minLength: 1,
-        description: 'Exported function to call. Default: the only one that can be called.',
+        description: 'Exported function to call. Default: the only callable one.',
       }),
     ),
   ),
@@ -99,19 +97,18 @@ export const routeSchema = only({
     withDefault(
       nameOrContract(['raw', 'http', 'simplism', 'hyper-mcp', 'websocket'], {
         default: 'raw',
-        description:
-          'Format of requests and answers between server and guest: raw, http or simplism; websocket; hyper-mcp for tools only.',
+        description: 'Format of input and output: raw, http, simplism, websocket, or hyper-mcp (tools only).',
       }),
     ),
   ),
-  config: option({ edit: true }, texts('Configuration of the guest, which it reads with `config_get`.')),
+  config: option({ edit: true }, texts('Configuration that the guest reads with `config_get`.')),
   functions: option(
     {
       owner: 'fleet',
       allow: 'functions',
       errors: ['WASM_SERVE_HOST_FUNCTION_ASYNC', 'WASM_SERVE_HOST_FUNCTION_INVALID'],
     },
-    Type.Optional(hostFunctionsPath('Path of a JavaScript module that exports host functions.')),
+    Type.Optional(hostFunctionsPath('JavaScript module that exports host functions.')),
   ),
   links: option(
     { flag: 'link', entries: 'links', reach: 'source', owner: 'fleet' },
@@ -123,7 +120,7 @@ export const routeSchema = only({
       Type.Enum(['auto', 'eager', 'lazy'], {
         default: 'auto',
         description:
-          'When a plug-in is compiled: at the start (`eager`) or on its first call (`lazy`). `auto`: lazy with more than 256.',
+          'When to compile the plug-in: at start (`eager`) or on its first call (`lazy`). `auto`: lazy if there are more than 256.',
       }),
     ),
   ),
@@ -133,7 +130,7 @@ export const routeSchema = only({
       Type.Boolean({
         default: false,
         description:
-          'Close idle instances also if that loses memory of earlier calls. Default: only to make room for others. (lazy)',
+          'Close idle instances even if their memory of earlier calls is lost. Default: only to make room. (lazy)',
       }),
     ),
   ),
@@ -144,18 +141,14 @@ export const routeSchema = only({
   bodyLimit: option(
     { reach: 'answer', edit: true, zero: 'streams', guest: false },
     bytes(
-      'Maximum size of a request body, in bytes. Larger bodies get 413. Streams: 0 is no limit.',
+      'Maximum size of a request body, in bytes; larger ones get 413. 0: no limit (streams).',
       1_048_576,
       0,
     ),
   ),
   outputLimit: option(
     { edit: true, zero: 'streams' },
-    bytes(
-      "Maximum size of a guest's output, in bytes. Larger output gets 502. Streams: 0 is no limit.",
-      8_388_608,
-      0,
-    ),
+    bytes('Maximum size of an output, in bytes; larger ones get 502. 0: no limit (streams).', 8_388_608, 0),
   ),
   contentType: option(
     { reach: 'answer', edit: true, guest: false },
@@ -163,13 +156,14 @@ export const routeSchema = only({
       Type.String({
         pattern: "^[\\w!#$%&'*+.^`|~-]+/[\\w!#$%&'*+.^`|~-]+ *(?:;[ -~]*)?$",
         hint: 'must be a media type, such as text/html',
-        description: 'Content type of the answers. Default: text if the output is valid UTF-8, else bytes.',
+        description:
+          'Content type of responses. Default: text if the output is valid UTF-8, otherwise bytes.',
       }),
     ),
   ),
   headers: option(
     { flag: 'header', reach: 'answer', edit: true, guest: false },
-    texts('Headers of each answer, failures included. Headers that the guest sets win.'),
+    texts('Headers of all responses, including failures. Headers of the guest win.'),
   ),
   errorStatus: option(
     { reach: 'answer', edit: true, guest: false },
@@ -177,13 +171,13 @@ export const routeSchema = only({
       Type.Integer({
         minimum: 400,
         maximum: 599,
-        description: 'Status when the guest returns an error. Default: 409; 500 with `simplism`.',
+        description: 'Status if the guest returns an error. Default: 409; 500 with `simplism`.',
       }),
     ),
   ),
   description: option(
     { flag: false, reach: 'document', edit: true },
-    Type.Optional(Type.String({ description: 'Description of the route, for the OpenAPI document.' })),
+    Type.Optional(Type.String({ description: 'Description in the OpenAPI document.' })),
   ),
   ...guestOptions,
   ...engineOptions,
@@ -195,14 +189,14 @@ export const routeSchema = only({
         {
           access: Type.Optional(
             Type.Enum(['none', 'read', 'readwrite'], {
-              description: 'Access of the guest to the store. Default: readwrite.',
+              description: 'Access to the store. Default: readwrite.',
             }),
           ),
           namespace: Type.Optional(
             Type.String({
               minLength: 1,
               maxLength: 255,
-              description: "Namespace of the guest's keys in the store. Default: the plug-in's name.",
+              description: "Namespace of the keys. Default: the plug-in's name.",
             }),
           ),
         },
@@ -215,7 +209,7 @@ export const routeSchema = only({
   ),
   logRate: option(
     { edit: true },
-    countOption('Maximum lines that guests log per second and thread. Further lines are dropped.', 1_000),
+    countOption('Maximum log lines of guests per second and thread. Further lines are dropped.', 1_000),
   ),
   smoke: option(
     { flag: false, reach: 'answer', edit: true, errors: ['WASM_SERVE_SMOKE_FAILED'] },
@@ -223,27 +217,25 @@ export const routeSchema = only({
       Type.Object(
         {
           method: Type.Optional(
-            Type.String({ minLength: 1, description: "Method of the request. Default: the route's first." }),
+            Type.String({ minLength: 1, description: "Method. Default: the route's first." }),
           ),
-          url: Type.Optional(
-            Type.String({ pattern: '^/', description: "URL of the request. Default: the route's." }),
-          ),
+          url: Type.Optional(Type.String({ pattern: '^/', description: "URL. Default: the route's." })),
           headers: Type.Optional(
-            Type.Record(Type.String(), Type.String(), { description: 'Headers of the request.' }),
+            Type.Record(Type.String(), Type.String(), { description: 'Request headers.' }),
           ),
-          body: Type.Optional(Type.String({ description: 'Body of the request. Default: none.' })),
+          body: Type.Optional(Type.String({ description: 'Request body. Default: none.' })),
           status: Type.Optional(
             Type.Integer({
               minimum: 200,
               maximum: 599,
-              description: 'Expected status of the answer. Default: 200.',
+              description: 'Expected status. Default: 200.',
             }),
           ),
-          answer: Type.Optional(Type.String({ description: 'Expected body of the answer. Default: any.' })),
+          answer: Type.Optional(Type.String({ description: 'Expected body. Default: any.' })),
         },
         {
           additionalProperties: false,
-          description: 'Test request that the route must answer before it goes live.',
+          description: 'Test request that must succeed before the route goes live.',
         },
       ),
     ),
@@ -252,7 +244,7 @@ export const routeSchema = only({
     { flag: false, reach: 'answer', edit: true, errors: ['WASM_SERVE_TOOL_SCHEMA_INVALID'] },
     Type.Optional({
       ...toolSettings,
-      description: 'The route as a tool of the MCP endpoint: `name`, `description`, `inputSchema`...',
+      description: 'The route as an MCP tool: `name`, `description`, `inputSchema`...',
     }),
   ),
   timing: option(

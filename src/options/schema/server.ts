@@ -30,7 +30,7 @@ export const serverSchema = only({
       minimum: 0,
       maximum: 65_535,
       default: 8080,
-      description: 'Port to listen on; 0 picks a free one.',
+      description: 'Port to listen on. 0: a free one.',
     }),
   ),
   socket: option(
@@ -40,15 +40,14 @@ export const serverSchema = only({
         minLength: 1,
         holds: 'path',
         public: true,
-        description: 'Path of a Unix socket to listen on, instead of host and port.',
+        description: 'Unix socket to listen on, instead of host and port.',
       }),
     ),
   ),
   reusePort: withDefault(
     Type.Boolean({
       default: false,
-      description:
-        'Share the port with other processes that set this option, for upgrades. (Linux, Node.js 22.12)',
+      description: 'Share the port with processes that set this option too. (Linux, Node.js 22.12)',
     }),
   ),
   ...edgeOptions,
@@ -60,7 +59,7 @@ export const serverSchema = only({
   ),
   adminToken: option(
     { flag: false, variable: true, needs: 'admin', chart: true },
-    Type.Optional(key('Token of the admin listener. Default: one is generated and printed.')),
+    Type.Optional(key('Token of the admin listener. Default: a random one, which is printed.')),
   ),
   adminHosts: option(
     { flag: false, needs: 'admin' },
@@ -75,7 +74,7 @@ export const serverSchema = only({
     { chart: true },
     Type.Optional(
       operatorAddress(
-        'Address of a listener with `/healthz`, `/readyz` and `/metrics` only, without a token: as for `admin`.',
+        'Address of a listener with only `/healthz`, `/readyz` and `/metrics`, without a token: as for `admin`.',
       ),
     ),
   ),
@@ -92,13 +91,12 @@ export const serverSchema = only({
     Type.String({
       minLength: 1,
       holds: 'path',
-      description:
-        'Folder that stores changes made by the admin API. Default: they are lost with the process.',
+      description: 'Folder that stores changes of the admin API. Default: they are lost at exit.',
     }),
   ),
   uploadLimit: option(
     { needs: 'admin' },
-    bytes('Maximum size of a plug-in that the admin API accepts, in bytes.', 67_108_864),
+    bytes('Maximum size of an uploaded plug-in, in bytes.', 67_108_864),
   ),
   watch: withDefault(
     Type.Boolean({
@@ -108,19 +106,16 @@ export const serverSchema = only({
   ),
   ...logOptions,
   drainMs: ms(
-    'After SIGTERM: time with `Connection: close` in answers before the listener closes, in ms.',
+    'After SIGTERM: time with `Connection: close` in responses before the listener closes, in ms.',
     300,
     0,
   ),
-  graceMs: ms('After `drainMs`: time for requests in flight to end, in ms.', 10_000, 0),
+  graceMs: ms('After `drainMs`: time for requests in flight to finish, in ms.', 10_000, 0),
   headersTimeoutMs: ms('Time limit for the headers of a request, in ms; then 408.', 10_000),
-  requestTimeoutMs: ms(
-    'Time limit for a whole request, or message of a WebSocket, to arrive, in ms; then 408.',
-    30_000,
-  ),
+  requestTimeoutMs: ms('Time limit for a whole request or WebSocket message, in ms; then 408.', 30_000),
   keepAliveTimeoutMs: ms('Time after which an idle connection is closed, in ms.', 72_000),
   unreadTimeoutMs: ms(
-    'Time after which a client that does not read its answer is disconnected, in ms.',
+    'Time after which a client that does not read its response is disconnected, in ms.',
     30_000,
   ),
   maxPartialBytes: Type.Optional(
@@ -128,7 +123,7 @@ export const serverSchema = only({
       unit: 'bytes',
       minimum: 1,
       description:
-        'Maximum bytes of all bodies and messages that have arrived in part; then the oldest gets 503. Default: 268435456, or 16 of the largest bodyLimit.',
+        'Maximum bytes of all incomplete bodies and messages; then the oldest gets 503. Default: 268435456, or 16 times the largest bodyLimit.',
     }),
   ),
   maxUnreadBytes: Type.Optional(
@@ -136,14 +131,12 @@ export const serverSchema = only({
       unit: 'bytes',
       minimum: 1,
       description:
-        'Maximum bytes of all answers that clients do not read, and of requests that wait; then the connections that take most are ended. Default: 1073741824.',
+        'Maximum bytes of unread responses and waiting requests; then the largest connections are closed. Default: 1073741824.',
     }),
   ),
-  maxConnections: countOption('Maximum number of connections. Further ones are closed at once.', 10_000),
+  maxConnections: countOption('Maximum number of connections. Further ones are closed immediately.', 10_000),
   processes: Type.Optional(
-    threadCount(
-      'Number of processes that serve, behind one port; `auto`: one per core. Default: this process.',
-    ),
+    threadCount('Number of serving processes behind one port; `auto`: one per core. Default: this process.'),
   ),
   processMemoryMax: option(
     { needs: 'processes' },
@@ -151,7 +144,8 @@ export const serverSchema = only({
       Type.Integer({
         unit: 'bytes',
         minimum: 1,
-        description: 'Resident memory above which a serving process is replaced, in bytes. Default: none.',
+        description:
+          'Resident memory above which a serving process is replaced, in bytes. Default: no limit.',
       }),
     ),
   ),
@@ -163,12 +157,12 @@ export const serverSchema = only({
         minimum: 3_000, // a process gives a sign of life each second
         maximum: 2_147_483_647,
         description:
-          'Time without a sign of life after which a serving process is killed and replaced, in ms. Default: only when a change waits for it, 10 s.',
+          'Time after which a silent serving process is killed and replaced, in ms. Default: 10000, but only while a change waits for it.',
       }),
     ),
   ),
   fleet: Type.Optional({
     ...fleetSettings,
-    description: 'Share one desired state with other nodes: `url`, `name`, `canaryNodes` and others.',
+    description: 'Share one desired state with other nodes: `url`, `name`, `canaryNodes`...',
   }),
 })

@@ -6,66 +6,65 @@ export const toolSettings = only({
   enabled: Type.Optional(
     Type.Boolean({
       description:
-        'Serve the route as a tool. Default: true with the contracts `raw` and `hyper-mcp`, false with `http`; others cannot be one.',
+        'Serve the route as a tool. Default: true for `raw` and `hyper-mcp`, false for `http`. Other contracts cannot.',
     }),
   ),
   name: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,128}$',
       hint: 'must be 1 to 128 letters, digits, _, - or .',
-      description: "Name of the tool. Default: the route's URL, with _ for each slash.",
+      description: "Tool name. Default: the route's URL, with _ for slashes.",
     }),
   ),
   prefix: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_.-]{1,64}$',
       hint: 'must be 1 to 64 letters, digits, _, - or .',
-      description:
-        'Text before the names of the tools and prompts of a plug-in, such as `docs-`. (hyper-mcp)',
+      description: 'Prefix of tool and prompt names, such as `docs-`. (hyper-mcp)',
     }),
   ),
-  title: Type.Optional(Type.String({ minLength: 1, description: 'Title of the tool, for people.' })),
+  title: Type.Optional(Type.String({ minLength: 1, description: 'Title for people.' })),
   description: Type.Optional(
-    Type.String({ minLength: 1, description: "Description of the tool, for models. Default: the route's." }),
+    Type.String({ minLength: 1, description: "Description for models. Default: the route's." }),
   ),
   inputSchema: Type.Optional(
-    jsonObject('JSON Schema of the arguments. Default: that of the XTP schema, else one string.'),
+    jsonObject('JSON Schema of the arguments. Default: from the XTP schema, or one string.'),
   ),
   input: Type.Optional(
     Type.Enum(['json', 'text'], {
       description:
-        'What the guest gets: the arguments as JSON, or the bytes of their only text. Default: `text` if the only parameter is a string.',
+        'Input of the guest: the arguments as JSON, or the bytes of the only argument. Default: `text` if the only parameter is a string.',
     }),
   ),
   outputSchema: Type.Optional(
-    jsonObject('JSON Schema of the result. Default: that of the XTP schema, else none.'),
+    jsonObject('JSON Schema of the result. Default: from the XTP schema, or none.'),
   ),
   task: Type.Optional(
     Type.Object(
       {
-        enabled: Type.Optional(Type.Boolean({ description: 'Whether calls become tasks. Default: true.' })),
+        enabled: Type.Optional(Type.Boolean({ description: 'Run calls as tasks. Default: true.' })),
         afterMs: Type.Optional(
           Type.Integer({
             minimum: 0,
             maximum: 3_600_000,
-            description: 'Time after which a call becomes a task, in ms. Default: 0, at once.',
+            description: 'Time after which a call becomes a task, in ms. Default: 0.',
           }),
         ),
         required: Type.Optional(
-          Type.Boolean({ description: 'Refuse clients that do not know tasks. Default: false.' }),
+          Type.Boolean({ description: 'Reject clients that do not support tasks. Default: false.' }),
         ),
         ttlMs: Type.Optional(
           Type.Integer({
             minimum: 1_000,
             maximum: 604_800_000,
-            description: 'Time for which a task and its result are known, in ms. Default: 3,600,000.',
+            description: 'Lifetime of a task and its result, in ms. Default: 3600000.',
           }),
         ),
       },
       {
         additionalProperties: false,
         description:
-          'Calls become tasks, whose results clients fetch later, for clients that know them. Default: calls are answered.',
+          'Run calls as tasks, whose results clients fetch later, for clients that support tasks. Default: no tasks.',
       },
     ),
   ),
@@ -80,7 +79,7 @@ export const toolSettings = only({
         ),
         openWorldHint: Type.Optional(Type.Boolean({ description: 'The tool reaches other systems.' })),
       },
-      { additionalProperties: false, description: 'Hints for clients about the effects of the tool.' },
+      { additionalProperties: false, description: 'Hints about the effects of the tool.' },
     ),
   ),
 })

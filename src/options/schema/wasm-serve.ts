@@ -5,7 +5,7 @@ import { callHooks, routeSchema } from './route.ts'
 
 export const stallMs = (value: number) =>
   ms(
-    'Maximum time that a guest may block the event loop, in ms; then the process is killed. 0: off.',
+    'Maximum time that a guest may block the event loop, in ms; then the process is killed. 0: no limit.',
     value,
     0,
   )
@@ -16,14 +16,14 @@ export const wasmServeSchema = only({
     { flag: false, reach: 'answer' },
     Type.Array(routeSchema, {
       minItems: 1,
-      description: 'The routes. Each has its own instances of its plug-in.',
+      description: 'The routes. Each has its own instances.',
     }),
   ),
   mcp: option(
     { reach: 'answer', owner: 'fleet' },
     Type.Optional({
       ...mcpSettings,
-      description: 'Serve the routes as tools for agents: `url`, `toolsOnly`, `hosts`... (MCP)',
+      description: 'Serve routes as tools for agents (MCP): `url`, `toolsOnly`, `hosts`...',
     }),
   ),
   trial: option(
@@ -31,14 +31,13 @@ export const wasmServeSchema = only({
     withDefault(
       Type.Boolean({
         default: false,
-        description:
-          'Start each plug-in in a temporary thread first, to protect a process that already serves.',
+        description: 'Start plug-ins in a temporary thread first, to protect the serving process.',
       }),
     ),
   ),
   stallMs: stallMs(0), // off by default: the process belongs to the user
   idleMs: ms(
-    'Time without calls after which instances of lazy plug-ins are closed, in ms; 0: never. See `sleep`.',
+    'Time without calls after which instances of lazy plug-ins are closed, in ms. 0: never. See `sleep`.',
     300_000,
     0,
   ),
@@ -48,7 +47,7 @@ export const wasmServeSchema = only({
       minimum: 1,
       default: 4_000,
       description:
-        'Maximum number of instances of lazy plug-ins. To open one more, the one that was not used for longest is closed.',
+        'Maximum number of instances of lazy plug-ins. Beyond it, the least recently used one is closed.',
     }),
   ),
   store: option(
@@ -60,7 +59,7 @@ export const wasmServeSchema = only({
       Type.String({
         pattern: '^(?:memory:$|lmdb:.|rediss?://.)',
         default: 'memory:',
-        description: 'Store for the state of guests: `memory:`, `lmdb:FOLDER` or `redis://HOST`.',
+        description: "Store of the guests' state: `memory:`, `lmdb:FOLDER` or `redis://HOST`.",
         hint: 'must be memory:, lmdb:FOLDER, redis://HOST or rediss://HOST',
         holds: 'store',
       }),
@@ -73,27 +72,24 @@ export const wasmServeSchema = only({
         unit: 'bytes',
         minimum: 1,
         default: 67_108_864,
-        description: 'Maximum bytes in the store. (`memory:`)',
+        description: 'Maximum size of the store, in bytes. (`memory:`)',
       }),
     ),
   ),
-  storeTimeoutMs: option(
-    { guest: true },
-    ms('Time limit of an operation of the store, in ms. (`redis:`)', 500),
-  ),
+  storeTimeoutMs: option({ guest: true }, ms('Time limit of a store operation, in ms. (`redis:`)', 500)),
   subprocessUser: withDefault(
     Type.String({
       pattern: '^\\d+(?::\\d+)?$',
       default: '65534:65534',
       hint: 'must be numbers, UID or UID:GID',
-      description: 'UID and GID of the processes if root starts them. (subprocess)',
+      description: 'UID and GID of processes that root starts. (subprocess)',
     }),
   ),
   subprocessCgroup: Type.Optional(
     Type.String({
       minLength: 1,
       holds: 'path',
-      description: 'Folder of the cgroup that the processes join. (subprocess)',
+      description: 'Cgroup folder that the processes join. (subprocess)',
     }),
   ),
   ...callHooks,

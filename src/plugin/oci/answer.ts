@@ -39,9 +39,9 @@ export async function problemWithAnswer(response: HttpResponse): Promise<string>
     case 404:
       return `it does not exist, or access is denied ${answer}`
     case 407:
-      return `the proxy wants a user and a password, as in http://USER:PASSWORD@HOST ${answer}`
+      return `the proxy requires a user and a password, as in http://USER:PASSWORD@HOST ${answer}`
     default:
-      return `the answer is not expected ${answer}`
+      return `the response is unexpected ${answer}`
   }
 }
 

@@ -138,7 +138,7 @@ class Search {
     const document = await this.#document(digest)
     const manifestDigest = document.kind === 'index' ? this.#choose(document).digest : digest
     const manifest = document.kind === 'index' ? await this.#document(manifestDigest) : document
-    if (manifest.kind === 'index') throw this.refuse('its index leads to another index')
+    if (manifest.kind === 'index') throw this.refuse('its index refers to another index')
     const { bytes, shape, layer } = await this.#read(manifest, options)
     const problem = problemWithFile(bytes)
     if (problem !== undefined) throw this.refuse(problem)
@@ -167,9 +167,9 @@ class Search {
       const found = plain.map(({ platform }) => `${platform?.os || 'any'}/${platform?.architecture || 'any'}`)
       throw this.refuse(`its index must have one manifest for wasm or linux/amd64; it has ${listed(found)}`)
     }
-    if (INDEX_TYPES.includes(chosen.mediaType)) throw this.refuse('its index leads to another index')
+    if (INDEX_TYPES.includes(chosen.mediaType)) throw this.refuse('its index refers to another index')
     if (!MANIFEST_TYPES.includes(chosen.mediaType))
-      throw this.refuse(`its index leads to ${listed([chosen.mediaType])}`)
+      throw this.refuse(`its index refers to ${listed([chosen.mediaType])}`)
     return chosen
   }
 

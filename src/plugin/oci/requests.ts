@@ -108,7 +108,7 @@ class AuthorizedRequests implements Requests {
 
   target({ reference }: Operation, registry: string, location: string | undefined, from: URL): URL {
     if (location === undefined)
-      throw new RegistryRefusedError(reference, 'its answer has no Location, which must name the next URL')
+      throw new RegistryRefusedError(reference, 'its response has no Location, which must name the next URL')
     const url = URL.canParse(location, from) ? new URL(location, from) : undefined
     const problem = url ? problemWithTarget(url, from, this.#endpoint(registry)) : 'it is not a URL'
     if (url && problem === undefined) return url
@@ -206,7 +206,7 @@ class AuthorizedRequests implements Requests {
     if (status !== 429 && (status < 500 || status === 501)) return response
     const words = await readAnswer(operation, url, response, wordsOf)
     const waitMs = parseRetryAfter(response.header('retry-after'))
-    throw new TemporaryFailure(`${url.host} answers with status ${status}${words}`, waitMs, status === 429)
+    throw new TemporaryFailure(`${url.host} responds with status ${status}${words}`, waitMs, status === 429)
   }
 
   #transport(registry: string): Promise<Transport> {

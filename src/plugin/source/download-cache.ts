@@ -209,7 +209,7 @@ function rejectionReason({ status, headers }: Response, authorized: boolean): st
     case 200:
     case 203:
       return isHtml(headers)
-        ? 'the answer is an HTML page, perhaps a page about the file or a login page'
+        ? 'the response is an HTML page, perhaps a page about the file or a login page'
         : undefined
     case 401:
     case 403:

@@ -136,7 +136,7 @@ function readRequest(
   const text = present instanceof URL ? present.href : entry.text('url')
   const method = (entry.text('method') ?? 'GET').toUpperCase()
   if (!/^[A-Z][A-Z-]{0,31}$/.test(method) || REFUSED_METHODS.has(method))
-    return entry.refuse('method', 'must be a method whose answer is a module, such as GET, POST or PUT')
+    return entry.refuse('method', 'must be a method whose response is a module, such as GET, POST or PUT')
   const headers = entry.pairs('headers')
   if (!headers.every((header) => isHeader(...header)))
     entry.refuse(

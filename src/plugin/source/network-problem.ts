@@ -49,7 +49,7 @@ function reasonOf(code: string, { hostname, host }: URL): string | undefined {
     case 'ECONNREFUSED':
       return `nothing listens on ${host}`
     case 'UND_ERR_CONNECT_TIMEOUT':
-      return `${host} does not answer`
+      return `${host} does not respond`
     case 'ECONNRESET':
     case 'UND_ERR_SOCKET':
       return `${host} closed the connection before the end`

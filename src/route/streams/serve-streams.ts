@@ -131,8 +131,8 @@ function reasonOf(thrown: unknown, { failure, bodyError }: HttpExchange): unknow
 }
 
 /** The message for the output of a guest that has started its answer. */
-export const IGNORED_OUTPUT = 'the output of a guest that had started its answer is ignored'
-const BROKEN = 'an answer that had been started was broken off'
+export const IGNORED_OUTPUT = 'the output of a guest that had started its response is ignored'
+const BROKEN = 'a response that had been started was aborted'
 
 /** A call that waited met the limit of exchanges. */
 function limitOf(thrown: unknown, { workers, streamsPerThread, maxWaitMs }: StreamRoute): unknown {

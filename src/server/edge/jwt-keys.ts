@@ -331,8 +331,8 @@ export class RemoteKeys implements JwtKeys {
       const { code } = new JwtKeysUnavailableError()
       const fields = { url: this.#url, code, reason: fetchFailureReason(error, this.#timeoutMs) }
       if (this.#isYounger(this.#keys, STALE_MS))
-        log.warn(fields, 'keys of tokens cannot be fetched: the last ones count for now')
-      else log.error(fields, 'keys of tokens cannot be fetched: requests are answered with 503')
+        log.warn(fields, 'keys of tokens cannot be fetched: the last ones remain valid for now')
+      else log.error(fields, 'keys of tokens cannot be fetched: requests get 503')
     }
   }
 
@@ -348,7 +348,7 @@ export class RemoteKeys implements JwtKeys {
     const request = { url, method: 'GET', headers, body: undefined }
     const ended = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(this.#timeoutMs)])
     const { status, body } = await this.#client.exchange(request, target, ended)
-    if (status !== 200) throw new Error(`the server answered with status ${status}`)
+    if (status !== 200) throw new Error(`the server responded with status ${status}`)
     return new TextDecoder('utf-8', { fatal: true }).decode(body)
   }
 
@@ -367,7 +367,7 @@ export class RemoteKeys implements JwtKeys {
 function fetchFailureReason(error: unknown, timeoutMs: number): string {
   if (error instanceof SyntaxError) return 'it is not JSON'
   if (!(error instanceof Error)) return String(error)
-  if (error.name === 'TimeoutError') return `there was no answer within ${timeoutMs} ms`
+  if (error.name === 'TimeoutError') return `there was no response within ${timeoutMs} ms`
   const code = 'code' in error ? String(error.code) : ''
   const isUntrusted = /CERT|SIGNATURE|ALTNAME/.test(code)
   const hint = isUntrusted ? '; for an authority of your own: jwksCa, or NODE_EXTRA_CA_CERTS' : ''

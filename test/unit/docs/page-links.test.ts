@@ -40,7 +40,7 @@ test('what users read has at most 45,000 words', () => {
   const words = pages
     .flatMap((page) => readPage(page).split(/\s+/))
     .filter((word) => /[\p{L}\p{N}]/u.test(word))
-  expect(words.length).toBeLessThanOrEqual(74_000)
+  expect(words.length).toBeLessThanOrEqual(45_000)
 })
 
 test('the README has at most 200 lines', () => {

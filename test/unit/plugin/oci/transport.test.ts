@@ -147,7 +147,7 @@ test('a remote registry with http is reached through the proxy, unless NO_PROXY 
   expect(proxy.asked).toHaveLength(2)
   await expect(open({ HTTP_PROXY: proxy.host }).manifest(repository, digest)).rejects.toMatchObject({
     code: REFUSED,
-    message: expect.stringContaining('the proxy wants a user'),
+    message: expect.stringContaining('the proxy requires a user'),
   })
   for (const wrong of ['http://', 'socks5://127.0.0.1:9']) {
     const code = 'WASM_SERVE_CREDENTIALS_INVALID'
