@@ -198,7 +198,7 @@ class Finding {
     if (has('url'))
       return [{ configured: withSmoke(node, plugin, version), version, from: mount.source, name }]
     if (mount.path !== '' && !isRoutable(mount.path)) {
-      const message = `no URL can be made of its name "${listed([name])}": give it another, or list it in "routes" with a "url"`
+      const message = `no URL can be made from its name "${listed([name])}": give it another, or list it in "routes" with a "url"`
       atLocation(node, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })
@@ -220,7 +220,7 @@ class Finding {
     if (chosen) {
       const { items, missing } = chosenRoutes(mount, plugin, chosen)
       if (missing.length === 0) return { items, leftOut: [] }
-      const message = `"exports" of the plug-in ${plugin.name} names what it does not export, or what has no URL: ${listed(missing)}`
+      const message = `"exports" of the plug-in ${plugin.name} names functions that it does not export, or that have no URL: ${listed(missing)}`
       return atLocation(node, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })

@@ -171,7 +171,7 @@ class SingleInstanceEngine implements InlineEngine {
     // A start would be interrupted like the call: the next call opens the instance.
     if (!survives && !isInterrupted())
       this.#open().catch((reason) =>
-        this.#options.settings.log.error(errorFields(reason), 'an instance was not replaced'),
+        this.#options.settings.log.error(errorFields(reason), 'an instance could not be replaced'),
       )
     this.#next()
   }

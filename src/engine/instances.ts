@@ -267,7 +267,7 @@ export class Instances {
     this.changes++
     owned.instance
       .close()
-      .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance did not close'))
+      .catch((reason) => this.#options.settings.log.warn({ err: reason }, 'an instance could not be closed'))
   }
 }
 

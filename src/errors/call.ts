@@ -185,7 +185,7 @@ export const StreamTimeoutError = failure({
   status: 504,
   message: 'The exchange took longer than %d ms (streamTimeoutMs)',
   cause:
-    'The [streamed](../write/streams.md) exchange took longer than `streamTimeoutMs`. A begun response is aborted.',
+    'The [streamed](../write/streams.md) exchange took longer than `streamTimeoutMs`. A response in progress is aborted.',
   remedy: 'Shorten the exchange, or raise `--stream-timeout-ms`.',
 })
 

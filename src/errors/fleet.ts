@@ -31,7 +31,7 @@ export const FleetContentError = failure({
 export const FleetForbiddenError = failure({
   code: 'WASM_SERVE_FLEET_FORBIDDEN',
   site: 'command',
-  message: 'The configuration of the fleet asks for what this node does not allow: %s',
+  message: 'The configuration of the fleet uses what this node does not allow: %s',
   cause:
     'The fleet configuration uses something that the node does not allow, or options that only a node may set.',
   remedy:

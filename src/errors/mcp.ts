@@ -5,7 +5,7 @@ import { failure } from './failure.ts'
 export const ToolArgumentsInvalidError = failure({
   code: 'WASM_SERVE_TOOL_ARGUMENTS_INVALID',
   status: 400,
-  message: 'The arguments do not fit the tool %s: %s',
+  message: 'The arguments do not match the tool %s: %s',
   cause:
     'The arguments of the [tool call](../write/tools-for-agents.md) do not match the input schema. The result has `isError`.',
   remedy: 'Correct the arguments that the message names.',
@@ -14,7 +14,7 @@ export const ToolArgumentsInvalidError = failure({
 export const ToolResultInvalidError = failure({
   code: 'WASM_SERVE_TOOL_RESULT_INVALID',
   status: 502,
-  message: 'The output does not fit the output schema of the tool %s: %s',
+  message: 'The output does not match the output schema of the tool %s: %s',
   cause:
     'The output does not match the output schema of the [tool](../write/tools-for-agents.md). The result has `isError`.',
   remedy: 'Correct the guest or the schema.',
@@ -41,7 +41,7 @@ export const ToolExportMissingError = failure({
 export const ToolConflictError = failure({
   code: 'WASM_SERVE_TOOL_CONFLICT',
   site: 'command',
-  message: 'Several routes are tools of the same name. Set tool.name, or tool.enabled to false:\n%s',
+  message: 'Several routes are tools with the same name. Set tool.name, or tool.enabled to false:\n%s',
   cause: 'Several routes are [tools](../write/tools-for-agents.md) with the same name.',
   remedy: 'Set `tool.name` or `tool.enabled: false` on one of them.',
 })
@@ -60,7 +60,7 @@ export const McpOriginRefusedError = failure({
   message: 'The request is refused: %s',
   cause:
     'The request to the [MCP endpoint](../write/tools-for-agents.md) names another host or comes from another origin.',
-  remedy: 'Use the address of the server, or add to `mcp.hosts` or `mcp.origins`.',
+  remedy: 'Use the address of the server, or add the host to `mcp.hosts` or the origin to `mcp.origins`.',
 })
 
 export const McpNotAcceptableError = failure({
@@ -83,7 +83,7 @@ export const McpStreamsFullError = failure({
 export const McpTasksFullError = failure({
   code: 'WASM_SERVE_MCP_TASKS_FULL',
   status: 503,
-  message: 'There may be no more than %d tasks of a client, and %d of all clients',
+  message: 'A client may have at most %d tasks, and all clients %d',
   cause: 'The client, or all clients of its kind, have too many [tasks](../write/tools-for-agents.md#tasks).',
   remedy: 'Fetch finished results, cancel tasks, or lower `tool.task.ttlMs`.',
 })

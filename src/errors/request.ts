@@ -66,7 +66,7 @@ export const PreconditionFailedError = failure({
 const RangeNotSatisfiable = failure({
   code: 'WASM_SERVE_RANGE_NOT_SATISFIABLE',
   status: 416,
-  message: 'The Range of the request has no byte of the file, which has %d bytes',
+  message: 'The Range of the request contains no byte of the file, which has %d bytes',
   cause: '`Range` names no byte of the [`static`](../protect/tls-keys-cors.md#static-files) file.',
   remedy: 'Request bytes that the file has.',
 })

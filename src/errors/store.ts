@@ -90,7 +90,7 @@ export const NamespaceSharedError = failure({
   message:
     'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
   cause: 'The `kv.namespace` of a plug-in is the [name](../serve/plug-ins.md#names) of another one.',
-  remedy: 'To share keys, set `kv.namespace` on both. Otherwise change it.',
+  remedy: 'To share keys, set the same `kv.namespace` on both. Otherwise change it.',
 })
 
 export const StoreNotEmptyError = failure({

@@ -308,7 +308,8 @@ class HyperMcp implements GuestServer {
     const given = entry[member]
     if (given === undefined || given === null) return undefined
     const schema = isObject(given) ? inCurrentDialect(withoutNullKeywords(given)) : undefined
-    const problem = schema && SHAPES.schema(schema) ? problemWithSchema(schema) : 'it is not one of an object'
+    const problem =
+      schema && SHAPES.schema(schema) ? problemWithSchema(schema) : 'it does not describe an object'
     if (problem === undefined) return schema
     this.#warn(log, `the ${member} of the tool ${name} is left out: ${problem}`)
     return undefined

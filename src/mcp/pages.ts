@@ -42,7 +42,7 @@ export class Pages {
       return start
     throw new RpcError(
       RPC_CODES.invalidParams,
-      'The cursor is not one of this list: begin with the first page',
+      'The cursor is not valid for this list: start with the first page',
       200,
     )
   }

@@ -68,7 +68,7 @@ export class InputRequired extends Error {
   readonly result: Members
 
   constructor(result: Members) {
-    super('The client has to answer a question first')
+    super('The client must answer a question first')
     this.result = result
   }
 }

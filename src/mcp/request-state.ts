@@ -45,7 +45,7 @@ export class RequestStates {
   }
 
   #read(sealed: unknown, binding: string): { readonly until: number; readonly state: unknown } {
-    if (typeof sealed !== 'string' || sealed.length > MAX_STATE) throw refused('it is none of this server')
+    if (typeof sealed !== 'string' || sealed.length > MAX_STATE) throw refused('it is not from this server')
     const bytes = Buffer.from(sealed, 'base64url')
     const end = bytes.length - TAG_BYTES
     try {
@@ -57,7 +57,7 @@ export class RequestStates {
         decipher.update(bytes.subarray(IV_BYTES, end), undefined, 'utf8') + decipher.final('utf8'),
       )
     } catch {
-      throw refused('it is none of this server for this client and request')
+      throw refused('this server did not issue it for this client and request')
     }
   }
 }

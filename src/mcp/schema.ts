@@ -143,7 +143,7 @@ const UNIQUE_ITEMS: KeywordDefinition = {
   schemaType: 'boolean',
   validate: (isUnique: boolean, items: readonly unknown[]) =>
     !isUnique || new Set(items.map((item) => JSON.stringify(item, sorted))).size === items.length,
-  error: { message: 'must not have an item twice' },
+  error: { message: 'must not have duplicate items' },
 }
 
 /** The order of the keys of an object does not matter. */

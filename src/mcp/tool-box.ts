@@ -77,7 +77,7 @@ export class ToolBox {
       const unknown = invalidParams(`Unknown tool: ${quoted(name, 128)}`)
       if (!tool) throw unknown
       this.#refuse(tool.name, exchange)
-      throw Object.assign(unknown, { cause: 'mcp.access does not allow the tool to the client' })
+      throw Object.assign(unknown, { cause: 'mcp.access does not grant the client this tool' })
     }
     if (!isObject(value)) throw invalidParams('the arguments must be an object')
     const { revision, headers, text } = exchange

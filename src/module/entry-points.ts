@@ -123,7 +123,7 @@ export function chooseExport(
  */
 export function problemWithExport({ name, signature }: FunctionExport): string | undefined {
   if (!hasCallSignature(signature)) return `it is ${describeExport(signature)}`
-  return TOOLCHAIN.test(name) ? 'its toolchain added it for itself' : undefined
+  return TOOLCHAIN.test(name) ? 'its toolchain added it for internal use' : undefined
 }
 
 function nothingToCall(plugin: WithFunctions): string {

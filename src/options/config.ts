@@ -112,7 +112,7 @@ function withManifest(
   if (manifest === undefined)
     return words.length > 0 ? words : [environment.WASM_SERVE_MANIFEST || ''].filter(Boolean)
   if (words.some((word) => /\.(?:wasm|json)$/.test(word))) {
-    throw new UsageError('the plug-in is given twice, as --manifest and as a word')
+    throw new UsageError('the plug-in is given twice, as --manifest and as an argument')
   }
   return [manifest, ...words]
 }
@@ -285,7 +285,7 @@ function readPort(words: readonly string[], argv: readonly string[], server: Opt
 
 function refuseTwice(name: string, argv: readonly string[]): void {
   if (argv.some((word) => word === `--${name}` || word.startsWith(`--${name}=`))) {
-    throw new UsageError(`the ${name} is given twice, as --${name} and as a word`)
+    throw new UsageError(`the ${name} is given twice, as --${name} and as an argument`)
   }
 }
 

@@ -196,7 +196,7 @@ function problemWithList(
   { minItems = 0, uniqueItems }: Schema,
 ): string | undefined {
   if (list.length < minItems) return 'must not be empty'
-  return uniqueItems && new Set(list).size < list.length ? 'must not have an item twice' : undefined
+  return uniqueItems && new Set(list).size < list.length ? 'must not have duplicate items' : undefined
 }
 
 function isValid(value: unknown, schema: Schema): boolean {

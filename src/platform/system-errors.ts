@@ -57,7 +57,7 @@ function explainCode(code: string, syscall: string): string | undefined {
     case 'EMFILE':
       return tooManyFiles()
     case 'ENFILE':
-      return 'the system has reached its limit of open files: raise it (sysctl fs.file-max), or end the processes that hold them'
+      return 'the system has reached its limit of open files: raise it (sysctl fs.file-max), or stop the processes that use them'
     case 'ENOSPC':
       return 'the disk is full: free space (df -h, df -i)'
     case 'EDQUOT':

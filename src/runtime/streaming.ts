@@ -8,7 +8,7 @@ export const STREAMS_PER_THREAD = 256
 
 /** The reason that the guests of a plug-in with streams cannot be suspended while they wait; undefined if they can. */
 export function suspensionProblem({ linked }: Pick<Plugin, 'linked'>): string | undefined {
-  if (!suspending) return 'Node.js can suspend a guest that streams only from version 24 on'
+  if (!suspending) return 'Node.js 24 or later is required to suspend a guest that streams'
   // Between modules there may be JavaScript, which cannot be suspended.
   return linked.length > 0 ? 'a guest that streams cannot be suspended with linked modules' : undefined
 }

@@ -267,7 +267,7 @@ function busyOf(open: Iterable<OpenResponse>): Iterable<BusyConnection> {
   }
   return [...bytes].map(([session, all]) => ({
     bytes: all,
-    end: () => calm(session, 'its client reads too little'),
+    end: () => calm(session, 'its client does not read'),
   }))
 }
 

@@ -67,7 +67,7 @@ function listenProblem(error: unknown, flag: string, socket: string | undefined)
 /** The system says of a missing folder, too, that it permits no socket. */
 function folderProblem(folder: string): string {
   const found = statSync(folder, { throwIfNoEntry: false })
-  if (!found) return `the folder ${folder} does not exist: make it first`
+  if (!found) return `the folder ${folder} does not exist: create it first`
   return `no permission to write to ${folder}, or to the file in it`
 }
 

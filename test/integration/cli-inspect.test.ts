@@ -18,8 +18,8 @@ test('it tells what can be called, and why the rest cannot', async () => {
   expect(functions).toEqual(['alpha', 'b:ta', 'several', 'long'])
   expect(notCallable).toEqual([
     { name: 'add', reason: 'it is (i32, i32) -> (i32)' },
-    { name: '_initialize', reason: 'its toolchain added it for itself' },
-    { name: '__wasm_call_ctors', reason: 'its toolchain added it for itself' },
+    { name: '_initialize', reason: 'its toolchain added it for internal use' },
+    { name: '__wasm_call_ctors', reason: 'its toolchain added it for internal use' },
     { name: 'malloc', reason: 'it is (i32) -> (i32)' },
   ])
 })
@@ -33,8 +33,8 @@ test('it tells the size and the digest of the bytes', async () => {
 })
 
 test.each([
-  ['on', true, 'deadlines: end a guest, and nothing else'],
-  ['off', false, 'deadlines: end a guest with its thread or process'],
+  ['on', true, 'deadlines: terminate only the guest'],
+  ['off', false, 'deadlines: terminate the thread or process of the guest'],
 ])('it tells what a deadline ends, with interrupts %s', async (interrupts, isInterruptible, line) => {
   const args = [guest('echo'), '--interrupts', interrupts]
   const { modules, functions } = await inspect(...args)

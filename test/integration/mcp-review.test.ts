@@ -47,7 +47,7 @@ const WARNINGS = [
   expect.stringMatching(/^The description of the tool greet by the plug-in own: .*input schema/),
   expect.stringMatching(/^The description of the tool greet by the plug-in broken: .*not JSON/),
   'The plug-in hyper: the tool a name is left out: its name must be 1 to 128 letters, digits, _, - or .',
-  'The plug-in hyper: the inputSchema of the tool bare is left out: it is not one of an object',
+  'The plug-in hyper: the inputSchema of the tool bare is left out: it does not describe an object',
   expect.stringMatching(/^The plug-in hyper: left out of its list of tools, 1 of 6/),
   'The tool told of hyper cannot be called: a route has one of that name. Set tool.prefix or tool.name',
   'Some clients refuse all tools of a server if a name has a dot, or more than 64 characters: dot.ted. Set tool.name',

@@ -350,7 +350,7 @@ const WAIT: JsonSchema = {
   type: 'string',
   enum: ['applied'],
   description:
-    'Answer when all nodes of the fleet that report serve the change. Default: when it is live here.',
+    'Respond when all reporting nodes of the fleet serve the change. Default: when it is live on this node.',
 }
 
 function queryParameters(endpoint: Pick<Endpoint, 'method' | 'query'>): object[] {

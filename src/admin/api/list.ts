@@ -34,7 +34,7 @@ export function listQuery(title: string, searched: string): Readonly<Record<stri
     search: {
       type: 'string',
       maxLength: 200,
-      description: `Only those whose ${searched} contains this text. Upper and lower case are equal.`,
+      description: `Only those whose ${searched} contains this text. Case-insensitive.`,
     },
     sort: {
       type: 'string',
@@ -50,7 +50,7 @@ export function listQuery(title: string, searched: string): Readonly<Record<stri
     cursor: {
       type: 'string',
       maxLength: 4_000,
-      description: 'The place after which the page begins: part of the `Link` of the page before.',
+      description: 'Where the page begins: part of the `Link` of the previous page.',
     },
   }
 }

@@ -360,7 +360,7 @@ export const SCHEMAS = {
       from: {
         type: 'string',
         enum: ['fleet', 'copy', 'files'],
-        description: 'Where it has it from: the store, its state folder, or its own files.',
+        description: 'Its source: the store, its state folder, or its own files.',
       },
       refused: objectSchema({
         revision: countSchema('The revision that it cannot serve.'),
@@ -401,7 +401,7 @@ export const SCHEMAS = {
           since: textSchema('Since when it has this phase.'),
           nodes: listSchema({ type: 'string' }, 'The canary nodes.'),
           until: textSchema('When the canary phase ends.'),
-          problem: textSchema('Why it has stopped, or gone back.'),
+          problem: textSchema('Why it stopped or was rolled back.'),
         },
         ['phase', 'since', 'nodes'],
       ),

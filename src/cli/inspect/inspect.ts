@@ -184,8 +184,8 @@ function renderEngineChoice(engine: Inspection['engine']): string {
 }
 
 const DEADLINES = {
-  true: 'end a guest, and nothing else',
-  false: 'end a guest with its thread or process, because it does not check for interrupts',
+  true: 'terminate only the guest',
+  false: 'terminate the thread or process of the guest, because it does not check for interrupts',
 }
 
 function renderMerge(merge: NonNullable<Inspection['modules'][number]['kernel']>): string {

@@ -124,7 +124,7 @@ export async function appliedByAll(
       throw new FleetNotAppliedError(revision, `${namesOf(refusing)} refused it: ${first.refused?.message}`)
     const isTakenBack = head !== 'unchanged' && head?.rollout.problem !== undefined && !isCurrent
     if (isTakenBack && head.newest.revision === revision + 1)
-      throw new FleetNotAppliedError(revision, `it was taken back: ${head.rollout.problem}`)
+      throw new FleetNotAppliedError(revision, `it was rolled back: ${head.rollout.problem}`)
     if (waiting.length === 0) return { live, gone: nodes.filter((node) => !live.includes(node)) }
     if (isCurrent && head.rollout.phase === 'stopped')
       throw new FleetNotAppliedError(revision, `its rollout has stopped: ${head.rollout.problem}`)

@@ -102,7 +102,7 @@ export interface Rollout extends RolloutRules {
   readonly nodes: readonly string[]
   /** When `canary` ends, if all goes well; in ms. */
   readonly until?: number | undefined
-  /** Why it has stopped, or gone back. */
+  /** Why it stopped or was rolled back. */
   readonly problem?: string | undefined
 }
 

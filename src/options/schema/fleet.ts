@@ -54,7 +54,7 @@ export const fleetSettings = only({
     Type.Integer({
       minimum: 1,
       maximum: 99,
-      description: 'The same in percent of the nodes, rounded up.',
+      description: 'Share of canary nodes, in percent, rounded up.',
     }),
   ),
   canaryMs: Type.Optional(

@@ -47,7 +47,7 @@ export const serverSchema = only({
   reusePort: withDefault(
     Type.Boolean({
       default: false,
-      description: 'Share the port with processes that set this option too. (Linux, Node.js 22.12)',
+      description: 'Share the port with processes that also set this option. (Linux, Node.js 22.12)',
     }),
   ),
   ...edgeOptions,

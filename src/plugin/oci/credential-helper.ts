@@ -68,7 +68,7 @@ function problemWith(error: Error & { killed?: boolean | undefined; code?: unkno
   if (errorCode(error) === 'ENOENT') return 'there is no such program in PATH'
   if (errorCode(error) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER')
     return `its output exceeds ${MAX_OUTPUT_BYTES} bytes`
-  if (error.killed) return `it was not finished after ${TIMEOUT_MS} ms`
+  if (error.killed) return `it did not finish within ${TIMEOUT_MS} ms`
   return `it failed (${typeof error.code === 'number' ? `exit code ${error.code}` : (errorCode(error) ?? 'killed by a signal')})`
 }
 

@@ -90,7 +90,8 @@ export function openTunnel(proxy: URL, url: URL, signal: AbortSignal): Promise<S
         return
       }
       socket.destroy()
-      const hint = status === 407 ? ': it wants a user and a password, as in http://USER:PASSWORD@HOST' : ''
+      const hint =
+        status === 407 ? ': it requires a user and a password, as in http://USER:PASSWORD@HOST' : ''
       reject(refusal(`the proxy ${proxy.host} does not connect (status ${status})${hint}`, status < 500))
     })
     asking.end()

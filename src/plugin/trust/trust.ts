@@ -100,7 +100,7 @@ function acceptedIdentity(
 ): Identity | undefined {
   if (issuer === undefined && identity === undefined && trustedRoot === undefined) return undefined
   if (!issuer || !identity)
-    throw new TrustInvalidError(name, 'issuer, identity and trustedRoot need each other')
+    throw new TrustInvalidError(name, 'issuer, identity and trustedRoot must be set together')
   if (trustedRoot === undefined)
     throw new TrustInvalidError(
       name,
