@@ -17,11 +17,20 @@ export const GOOGLE = 'v0.22.1'
 /** The version of Kubernetes that the chart is installed into, and that of its libraries. */
 export const KUBERNETES = 'v1.36.3'
 
+/** The oldest Go that builds the programs: their `go.mod` files ask for it. */
+export const GO = '1.26'
+
+/** Whether a Go of this version, as `go env GOVERSION` prints it, builds the programs. */
+export function isNewGo(version: string): boolean {
+  const [, minor = 0] = /^go1\.(\d+)/.exec(version) ?? []
+  return Number(minor) >= Number(GO.replace('1.', ''))
+}
+
 /** The module of the program for nodes and pods that are not there. */
 export const KWOK = 'sigs.k8s.io/kwok@v0.8.0'
 
 /** How each program is built: commands of the shell that write it to `$OUT`, which is also `$GOBIN`. */
-const BUILDS = {
+export const BUILDS = {
   crane: `go install github.com/google/go-containerregistry/cmd/crane@${GOOGLE}`,
   distribution: goBuild('distribution', [
     'github.com/distribution/distribution/v3/registry@v3.1.2',
@@ -38,13 +47,17 @@ const BUILDS = {
   kubeconform: 'go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0',
   'kube-score': 'go install github.com/zegl/kube-score/cmd/kube-score@v1.20.0',
   kwok: `go install sigs.k8s.io/kwok/cmd/kwok@${KWOK.split('@')[1]}`,
-  // Its own module replaces parts of it by folders, too: as a dependency it does not.
-  etcd: 'cd $OUT; go mod init tools; go get go.etcd.io/etcd/server/v3@v3.6.8; go build -o etcd go.etcd.io/etcd/server/v3',
+  etcd: goProgram('go.etcd.io/etcd/server/v3@v3.6.8', 'etcd'),
   'kube-apiserver': kubernetesBuild('kube-apiserver'),
   'kube-controller-manager': kubernetesBuild('kube-controller-manager'),
   'kube-scheduler': kubernetesBuild('kube-scheduler'),
   kubectl: kubernetesBuild('kubectl'),
-  // It stays where it is installed.
+  buildkitd: goProgram('github.com/moby/buildkit/cmd/buildkitd@v0.34.2'),
+  'docker-buildx': goProgram('github.com/docker/buildx/cmd/buildx@v0.38.2', 'docker-buildx'),
+  // Both stay where they are installed. The versions of a package that verdaccio asks for by a tag may be missing. It needs Node.js 22.
+  verdaccio: `mkdir -p verdaccio; echo '{"dependencies":{"verdaccio":"6.10.4"},"overrides":{"node-fetch":"2.7.0"}}' > verdaccio/package.json
+    npm install --prefix verdaccio --no-audit --no-fund
+    printf '#!/bin/sh\\nexec node %s/verdaccio/node_modules/verdaccio/bin/verdaccio "$@"\\n' $PWD > $OUT/verdaccio; chmod +x $OUT/verdaccio`,
   'oras-python':
     'python3 -m venv oras; oras/bin/pip -q install oras==0.2.43; echo "#!/bin/sh" > $OUT/oras-python; echo "exec $PWD/oras/bin/python \\"\\$@\\"" >> $OUT/oras-python; chmod +x $OUT/oras-python',
 } as const
@@ -71,6 +84,11 @@ export async function buildProgram(name: RegistryProgram): Promise<void> {
 /** @param name - The folder of the Go program, next to this file. */
 function goBuild(name: string, packages: readonly string[]): string {
   return `cp $SOURCES/${name}/*.go $OUT; cd $OUT; go mod init ${name}; go get ${packages.join(' ')}; go build .`
+}
+
+/** A program whose own module replaces parts of it by folders: as a dependency it does not. @param path - Its package and version. */
+function goProgram(path: string, name = path.replace(/.*\/(.*)@.*/, '$1')): string {
+  return `cd $OUT; go mod init tools; go get ${path}; go build -o ${name} ${path.replace(/@.*/, '')}`
 }
 
 /** A program of Kubernetes: its own module replaces its libraries by folders, which a module elsewhere has to name by versions. */

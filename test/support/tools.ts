@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { canContain } from './container.ts'
 import { canJail } from './jail.ts'
-import { GOOGLE } from './registry-programs.ts'
+import { GO, GOOGLE, isNewGo } from './registry-programs.ts'
 
 /** Tools of system tests besides Node.js: how they are found, and how to get them. */
 const TOOLS = {
@@ -14,8 +14,9 @@ const TOOLS = {
   fish: { isHere: () => isInstalled('fish'), get: 'apt-get install fish' },
   go: {
     isHere: () =>
+      isNewGo(spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' }).stdout ?? '') &&
       spawnSync('go', ['list', '-m', `github.com/google/go-containerregistry@${GOOGLE}`]).status === 0,
-    get: 'apt-get install golang, and allow it to reach its module proxy',
+    get: `install Go ${GO} or later, and allow it to reach its module proxy`,
   },
   nginx: { isHere: () => isInstalled('nginx', '-v'), get: 'apt-get install nginx-light' },
   'npx with node@24': {

@@ -37,6 +37,12 @@ import { describeWith } from '../support/tools.ts'
 
 const VALUES_OF_RELEASES = new URL('../support/chart-values/', import.meta.url)
 
+/** `OWNER/REPOSITORY` of the image. */
+const OWN: string = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')).image.repository.replace(
+  'ghcr.io/',
+  '',
+)
+
 /** The notes of an installation, which Helm shows only if there is a cluster. */
 async function notes(...flags: readonly string[]): Promise<string> {
   const chart = join(temporaryFolder(), 'wasm-serve')
@@ -232,7 +238,7 @@ describeWith(['go'], () => {
       'r-wasm-serve',
     ])
     for (const { spec } of both) {
-      expect(spec.template.spec.containers[0].image).toMatch(/^a\.example\/wasm-serve\/wasm-serve:/)
+      expect(spec.template.spec.containers[0].image).toContain(`a.example/${OWN}:`)
       expect(spec.template.spec.imagePullSecrets).toEqual([{ name: 'b' }])
     }
     expect(await objects('wasm-serve.enabled=false,second.enabled=true')).toHaveLength(1)
@@ -240,10 +246,10 @@ describeWith(['go'], () => {
   })
 
   test.each([
-    ['image.tag=v1', 'ghcr.io/wasm-serve/wasm-serve:v1'],
-    ['image.tag=v1,image.registry=a.example:5000', 'a.example:5000/wasm-serve/wasm-serve:v1'],
-    ['image.tag=v1,image.registry=a.example/mirror/', 'a.example/mirror/wasm-serve/wasm-serve:v1'],
-    ['image.tag=v1,image.registry=a,global.imageRegistry=b', 'b/wasm-serve/wasm-serve:v1'],
+    ['image.tag=v1', `ghcr.io/${OWN}:v1`],
+    ['image.tag=v1,image.registry=a.example:5000', `a.example:5000/${OWN}:v1`],
+    ['image.tag=v1,image.registry=a.example/mirror/', `a.example/mirror/${OWN}:v1`],
+    ['image.tag=v1,image.registry=a,global.imageRegistry=b', `b/${OWN}:v1`],
     ['image.tag=v1,image.registry=a,image.repository=acme/serve', 'a/acme/serve:v1'],
     ['image.tag=v1,image.registry=a,image.repository=localhost:5000/acme/serve', 'a/acme/serve:v1'],
     [`image.digest=sha256:${'0'.repeat(64)},image.repository=a/b`, `a/b@sha256:${'0'.repeat(64)}`],
@@ -575,7 +581,7 @@ describeWith(['go'], () => {
     expect(await helm('dependency', 'update', folder)).toMatchObject({ ok: true })
     const { ok, text } = await helm('template', 'r', folder, `--kube-version=${KUBERNETES}`)
     expect([ok, conform(text)]).toEqual([true, [0, '']])
-    expect(text).toContain('image: registry.example/wasm-serve/wasm-serve:')
+    expect(text).toContain(`image: registry.example/${OWN}:`)
   })
 
   test('the page shows files of values, and each cloud has one', () => {

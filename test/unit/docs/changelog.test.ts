@@ -12,7 +12,9 @@ test('the changelog begins with what is not released, and its versions have a da
   const titles = versions.map((version) => version.slice(0, version.indexOf('\n')))
   const [first, ...released] = titles
   expect(first).toBe('[Unreleased]')
-  expect(released.filter((title) => !/^\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d$/.test(title))).toEqual([])
+  expect(released.filter((title) => !/^\[\d+\.\d+\.\d+(-[\w.]+)?\] - \d{4}-\d\d-\d\d$/.test(title))).toEqual(
+    [],
+  )
 })
 
 test('the values of the chart are kept for each version, so that upgrades from it are tested', () => {

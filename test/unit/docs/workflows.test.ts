@@ -1,18 +1,25 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
+import { problemsOf, releaseOf } from '../../../scripts/release.ts'
+import { BUILDS, isNewGo } from '../../support/registry-programs.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, 'utf8')
 
+/** Files that a release reads. */
+const FILES = ['package.json', 'package-lock.json', 'CHANGELOG.md']
+
 interface Step {
   readonly uses?: string
   readonly run?: string
+  readonly with?: Readonly<Record<string, unknown>>
+  readonly env?: Readonly<Record<string, unknown>>
 }
 
 interface Job {
@@ -70,50 +77,63 @@ test('the image is built on the recommended Node.js', () => {
   expect(new Set(bases)).toEqual(new Set([`\${NODE_IMAGE}`, 'scratch']))
 })
 
-test('a release is made only after CI, with provenance and signatures', () => {
-  const { jobs } = workflow('release.yml')
-  const gate = Object.entries(jobs).find(([, { uses }]) => uses === './.github/workflows/ci.yml')?.[0]
-  const others = Object.entries(jobs).filter(([name]) => name !== gate)
-  expect(others.length).toBeGreaterThan(1)
-  const needsOf = (name: string): readonly string[] => [jobs[name]?.needs ?? []].flat()
-  const reaches = (name: string): boolean =>
-    needsOf(name).some((needed) => needed === gate || reaches(needed))
-  expect(others.filter(([name]) => !reaches(name))).toEqual([])
-
-  const publishing = others.filter(([, job]) => /npm publish/.test(scriptsOf(job)))
-  expect(publishing).toHaveLength(1)
-  for (const [, job] of publishing) {
-    expect(scriptsOf(job)).toMatch(/npm publish .*--provenance/)
-    expect(job.permissions).toMatchObject({ 'id-token': 'write' })
-  }
-  const pushing = others.filter(([, job]) => /docker buildx build/.test(scriptsOf(job)))
-  expect(pushing).toHaveLength(1)
-  for (const [, job] of pushing) {
-    expect(scriptsOf(job)).toMatch(/deploy\/docker\/Dockerfile/)
-    expect(scriptsOf(job)).toMatch(/cosign sign --yes --recursive/)
-    expect(scriptsOf(job)).toMatch(/cosign attest --yes --type cyclonedx/)
-    expect(scriptsOf(job)).toMatch(/base=\$base@\$\(docker buildx imagetools inspect/)
-    expect(scriptsOf(job)).toMatch(/--build-arg "NODE_IMAGE=\$base"/)
-    expect(job.permissions).toMatchObject({ 'id-token': 'write', packages: 'write' })
+test('.ci/run fetches a Go that builds the programs of the tests', () => {
+  const [, version = ''] = /^go=(.*)$/m.exec(read('.ci/run')) ?? []
+  expect(['go1.19.8', 'go1.25.9', `go${version}`].map(isNewGo)).toEqual([false, false, true])
+  const [check = ''] = /^has_go\(\).*$/m.exec(read('.ci/run')) ?? []
+  for (const other of ['go1.19.8', 'go1.25.9', 'go1.26.0', 'go1.27.1', '']) {
+    const shell = `go() { echo ${other}; }; go=${version}; ${check}; has_go`
+    expect([other, spawnSync('bash', ['-c', shell]).status === 0]).toEqual([other, isNewGo(other)])
   }
 })
 
-test('a release publishes the chart, and names its own repository and image in it', () => {
+test('the jobs of a release that publish run one after the other, after the check and CI', () => {
   const { jobs } = workflow('release.yml')
-  const [chart = {}] = Object.values(jobs).filter((job) => /helm push/.test(scriptsOf(job)))
-  expect(scriptsOf(chart)).toMatch(/own-address\.sh[\s\S]*helm package[\s\S]*helm push[\s\S]*cosign sign/)
+  const steps = ['check', 'ci', 'npm', 'image', 'chart', 'notes']
+  expect(Object.keys(jobs)).toEqual(steps)
+  expect(Object.values(jobs).map(({ needs }) => needs)).toEqual([undefined, ...steps.slice(0, -1)])
+  for (const step of steps.filter((name) => name !== 'ci'))
+    expect(scriptsOf(jobs[step] ?? {})).toContain(`node scripts/release.ts ${step}`)
+  expect(jobs.ci?.uses).toBe('./.github/workflows/ci.yml')
+})
+
+test('what a release signs, it signs with the identity of the workflow, by a cosign whose signatures wasm-serve verifies', () => {
+  const { jobs } = workflow('release.yml')
+  const signing = ['npm', 'image', 'chart'].map((name) => jobs[name])
+  for (const job of signing) expect(job?.permissions).toMatchObject({ 'id-token': 'write' })
+  const { cosign3 } = BUILDS
+  for (const job of signing.slice(1)) {
+    const installer = job?.steps?.find(({ uses }) => uses?.startsWith('sigstore/cosign-installer@'))
+    expect(cosign3).toContain(`@${installer?.with?.['cosign-release']};`)
+    expect(job?.permissions).toMatchObject({ packages: 'write' })
+  }
+})
+
+test('npm is asked with no token, which it would prefer to the identity', () => {
+  const { steps = [] } = workflow('release.yml').jobs.npm ?? {}
+  expect(steps.some((step) => 'registry-url' in (step.with ?? {}))).toBe(false)
+  expect(Object.keys(Object.assign({}, ...steps.map(({ env }) => env)))).toEqual(['NPM_CONFIG_PROVENANCE'])
+})
+
+test('a fork names its own address with one command, and then a release of it is not refused', () => {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-address-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
-  for (const path of ['scripts/own-address.sh', 'deploy/helm', 'deploy/compose'])
-    cpSync(`${ROOT}/${path}`, join(folder, path), { recursive: true })
-  execFileSync('bash', [join(folder, 'scripts/own-address.sh'), 'acme/fork'])
-  const { image } = parse(readFileSync(join(folder, 'deploy/helm/wasm-serve/values.yaml'), 'utf8'))
-  expect(image.repository).toBe('ghcr.io/acme/fork')
-  for (const path of ['helm/wasm-serve/Chart.yaml', 'helm/wasm-serve/README.md', 'compose/compose.yaml']) {
-    const text = readFileSync(join(folder, 'deploy', path), 'utf8')
-    expect(text).toMatch(/(ghcr\.io|github\.com)\/acme\/fork/)
-    expect(text).not.toMatch(/(ghcr\.io|github\.com)\/wasm-serve/)
-  }
+  const filter = (path: string) => !path.includes('.vitepress')
+  for (const path of ['scripts/own-address.sh', 'deploy', 'docs', ...FILES])
+    cpSync(`${ROOT}/${path}`, join(folder, path), { recursive: true, filter })
+  const { version } = JSON.parse(read('package.json'))
+  const changelog = `${read('CHANGELOG.md')}\n## [${version}] - 2026-01-01\n\n- A change.\n`
+  const problems = () =>
+    problemsOf(releaseOf(`v${version}`, 'Acme/Fork', 'https://github.com'), (path) =>
+      path === 'CHANGELOG.md' ? changelog : readFileSync(join(folder, path), 'utf8'),
+    )
+  expect(problems()).toHaveLength(7)
+  execFileSync('bash', [join(folder, 'scripts/own-address.sh'), 'Acme/Fork'])
+  expect(problems()).toEqual([])
+  const { repository } = parse(readFileSync(join(folder, 'deploy/helm/wasm-serve/values.yaml'), 'utf8')).image
+  expect(repository).toBe('ghcr.io/acme/fork')
+  execFileSync('bash', [join(folder, 'scripts/own-address.sh'), 'other/name'])
+  expect(spawnSync('grep', ['-riE', '(com|io)/acme/fork', folder], { encoding: 'utf8' }).stdout).toBe('')
 })
 
 test.each(['ci.yml', 'release.yml'])('%s may only read, unless a job says otherwise', (name) => {
