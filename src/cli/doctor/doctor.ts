@@ -8,8 +8,8 @@ import { packageFile, packageVersion } from '../../platform/packages.ts'
 import { errorCode, openFiles } from '../../platform/system-errors.ts'
 import { renderTable } from '../../platform/text.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
-import { LANGUAGES } from '../new/new.ts'
-import { missingPrograms } from '../new/toolchain.ts'
+import { LANGUAGES } from '../new/languages.ts'
+import { installHere, missingPrograms } from '../new/toolchain.ts'
 
 /** Flags of this command only. */
 export const DOCTOR_FLAGS = {
@@ -81,7 +81,7 @@ function toolchains(environment: Environment): Finding[] {
       kind: 'toolchain',
       name,
       ok,
-      detail: ok ? toolchain.name : `${missing.join(', ')}: ${toolchain.get}`,
+      detail: ok ? toolchain.name : `${missing.join(', ')}: ${installHere(toolchain)}`,
     }
   })
 }
