@@ -77,8 +77,8 @@ export function buildOf(folder: string): BuildCommand | undefined {
     : undefined
 }
 
-/** On Windows that of Git, because `bash` is often that of a virtual machine (WSL). */
-function bash(): string {
+/** The program that runs `build.sh`: on Windows that of Git, because `bash` is often that of a virtual machine (WSL). */
+export function bash(): string {
   if (process.platform !== 'win32') return 'bash'
   const ofGit = join(process.env.ProgramFiles ?? 'C:\\Program Files', 'Git', 'bin', 'bash.exe')
   return existsSync(ofGit) ? ofGit : 'bash'

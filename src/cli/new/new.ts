@@ -31,7 +31,7 @@ export const NEW_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve new <language> <name> [flags]',
   about:
-    'Creates a folder with a plug-in: source, test, wasm-serve.yaml, README.md. Asks for\nmissing words in a terminal, else lists languages and templates.',
+    'Creates a folder with a plug-in: source, test, wasm-serve.yaml, README.md. In a\nterminal it asks for missing words, else it lists languages and templates.',
   examples: [
     'wasm-serve new typescript greeter',
     'wasm-serve new js greeter-page --template http',

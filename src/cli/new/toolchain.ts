@@ -17,7 +17,7 @@ export interface ToolchainSource {
 }
 
 /** Systems for which installation is described. */
-export const SYSTEMS = ['Debian', 'Fedora', 'macOS', 'Windows'] as const
+const SYSTEMS = ['Debian', 'Fedora', 'macOS', 'Windows'] as const
 
 type System = (typeof SYSTEMS)[number]
 
@@ -60,8 +60,8 @@ const VARIABLES: Readonly<Record<string, string>> = {
 /** The programs that are missing, are too old, or lack what the build needs. */
 export function missingPrograms({ programs, since }: ToolchainSource, environment: Environment): string[] {
   return programs.flatMap(([name, ...words], index) => {
-    const named = environment[VARIABLES[name] ?? ''] || name
-    const [program = name, ...more] = named.split(' ')
+    const named = environment[VARIABLES[name] ?? '']
+    const [program = name, ...more] = named ? named.split(' ') : [name]
     const { status, stdout } = spawnSync(program, [...more, ...words], {
       env: { ...environment },
       stdio: ['ignore', 'pipe', 'ignore'],
