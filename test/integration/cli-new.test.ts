@@ -158,6 +158,20 @@ test('a project says which tool is missing, and how to get it', async () => {
   expect(zig.stdout).not.toContain('Missing')
 })
 
+test('a project may be named like its template', async () => {
+  const cwd = emptyFolder()
+  for (const [template, name] of [
+    ['http', 'my-http'],
+    ['websocket', 'a-websocket'],
+    ['hello', 'hello'],
+  ] as const) {
+    expect((await run(['new', 'rust', name, '--template', template], {}, { cwd })).code).toBe(0)
+    const crate = name.replaceAll('-', '_')
+    const build = readFileSync(join(cwd, name, 'build.sh'), 'utf8')
+    expect(build).toContain(`cp "target/$target/release/${crate}.wasm" ${name}.wasm\nchmod 644 ${name}.wasm`)
+  }
+})
+
 test('a tool that is too old is missing', async () => {
   const cwd = emptyFolder()
   const bin = emptyFolder()

@@ -73,7 +73,8 @@ func Close(code int32, reason string) error {
 	if reason == "" {
 		return check(wsClose(code, 0))
 	}
-	return check(wsClose(code, pdk.AllocateString(reason).Offset()))
+	block := pdk.AllocateString(reason)
+	return check(wsClose(code, block.Offset()))
 }
 
 // send leaves its block to the host, which frees it.
@@ -81,7 +82,8 @@ func send(message []byte, kind int32) error {
 	if len(message) == 0 {
 		return check(wsSend(0, kind))
 	}
-	return check(wsSend(pdk.AllocateBytes(message).Offset(), kind))
+	block := pdk.AllocateBytes(message)
+	return check(wsSend(block.Offset(), kind))
 }
 
 func check(code int64) error {

@@ -115,9 +115,10 @@ function withName(text: string, { made }: Template, name: string): string {
 /** Renames the built plug-in, and puts it beside the config file. In `plugins`, uncommitted results go to `target`. */
 function withOutput(script: string, { made }: Template, name: string): string {
   return script
-    .replaceAll(`release/${made}.wasm`, `release/${name.replaceAll('-', '_')}.wasm`) // cargo's naming
-    .replaceAll(`target/${made}.wasm`, `${made}.wasm`)
-    .replaceAll(`${made}.wasm`, `${name}.wasm`)
+    .replaceAll(
+      new RegExp(`(release/|target/)?\\b${made}\\.wasm`, 'g'),
+      (_, folder) => (folder === 'release/' ? `release/${name.replaceAll('-', '_')}.wasm` : `${name}.wasm`), // cargo's naming
+    )
     .replace(/^npm ci /m, 'test -d node_modules || npm install ') // the project has no lock file yet
 }
 
