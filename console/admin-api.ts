@@ -17,6 +17,8 @@ export interface LiveCounts {
   readonly boundsMs: readonly number[]
   /** Number of routes. */
   readonly routes: number
+  /** Why what is served is older than its sources. */
+  readonly behind?: { readonly code: string; readonly message: string; readonly plugins?: readonly string[] }
   readonly total: FigureCounts
   /** Counts of the requested routes. */
   readonly meters: readonly MeterCounts[]

@@ -117,6 +117,7 @@ function draw(): void {
       <p class="notice" role="alert" hidden={!server?.problem}>
         {server?.problem?.message} The data below may be outdated. The console keeps retrying.
       </p>
+      {server && <StaleNotice server={server} />}
       <main id="main" tabIndex={-1}>
         {server ? (
           <View key={visits} server={server} rest={decodeFragment(rest)} />
@@ -188,6 +189,21 @@ function ServerState({ server }: { readonly server: LiveServer }) {
       <button class="quiet" type="button" aria-pressed={server.isPaused} onClick={pause}>
         Pause
       </button>
+    </div>
+  )
+}
+
+/** What has failed, while what is served is older than its sources. */
+function StaleNotice({ server }: { readonly server: LiveServer }) {
+  const { behind } = server.history.last ?? {}
+  if (!behind) return null
+  const served = behind.plugins === undefined ? 'what is served' : behind.plugins.join(', ')
+  return (
+    <div class="notice" role="alert">
+      <p>
+        The last change failed ({behind.code}), so {served} is older than the files:
+      </p>
+      <pre>{behind.message}</pre>
     </div>
   )
 }

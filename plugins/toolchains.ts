@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { LANGUAGES } from '../src/cli/new/new.ts'
+import { LANGUAGES } from '../src/cli/new/languages.ts'
 
 /** What turns sources of one language into plug-ins. */
 export interface Toolchain {

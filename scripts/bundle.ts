@@ -143,7 +143,7 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
     'ServerResponse',
     'STATUS_CODES',
   ],
-  'node:process': ['geteuid', 'memoryUsage', 'versions'],
+  'node:process': ['geteuid', 'memoryUsage', 'platform', 'versions'],
   pino: [],
 }
 

@@ -56,7 +56,9 @@ function terminal(stream: WriteStream): Terminal {
 }
 
 function keyboardOf(terminal: ReadStream): Keyboard {
-  const interrupt = () => void process.kill(process.pid, 'SIGINT')
+  // On Windows, `kill` would end the process without a drain.
+  const interrupt = () =>
+    void (process.platform === 'win32' ? process.emit('SIGINT') : process.kill(process.pid, 'SIGINT'))
   return {
     interrupt,
     listen(press) {

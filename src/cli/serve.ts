@@ -46,21 +46,26 @@ export interface Serving {
   readonly consoleUrl: string | undefined
   /** Reads the configuration again. Its result is logged. */
   reload(): Promise<unknown>
+  /** Notes that the last build of the sources has failed, or, if undefined, has not. */
+  noteBuild(failure: (Error & { readonly code: string }) | undefined): void
 }
 
 /**
  * Starts a server, which a signal ends, and prints what it serves.
  *
+ * @param isDevelopment - See `DeploymentContext`.
  * @throws the reason that it cannot start. It can be tried again.
  */
-export async function startServing(config: Config, host: Host): Promise<Serving> {
+export async function startServing(config: Config, host: Host, isDevelopment = false): Promise<Serving> {
   const wasReloadAsked = host.signals.holdReload()
-  const { deployments, server, log, processes, fleet, consoleUrl } = await openServing(config, host).catch(
-    (error) => {
-      wasReloadAsked()
-      throw error
-    },
-  )
+  const { deployments, server, log, processes, fleet, consoleUrl } = await openServing(
+    config,
+    host,
+    isDevelopment,
+  ).catch((error) => {
+    wasReloadAsked()
+    throw error
+  })
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
   const reloadBySignal = () => deployments.apply(reload, 'SIGHUP')
@@ -78,7 +83,11 @@ export async function startServing(config: Config, host: Host): Promise<Serving>
   }).split('\n')
   const shared = processes ? `Served by processes: ${processes.list.length}\n` : ''
   host.out.write(`${listens}\n${shared}${host.secrets.hide(rest.join('\n'))}`)
-  return { url: server.url, consoleUrl, reload: () => reloadBySignal().catch(() => undefined) }
+  return {
+    ...{ url: server.url, consoleUrl },
+    reload: () => reloadBySignal().catch(() => undefined),
+    noteBuild: (failure) => deployments.noteBuild(failure),
+  }
 }
 
 interface OpenedServing {
@@ -90,7 +99,7 @@ interface OpenedServing {
   readonly consoleUrl: string | undefined
 }
 
-async function openServing(config: Config, host: Host): Promise<OpenedServing> {
+async function openServing(config: Config, host: Host, isDevelopment: boolean): Promise<OpenedServing> {
   let admin: StartedAdmin | undefined
   let sdk: TracingSdk | undefined
   let log = openLog('silent')
@@ -112,10 +121,10 @@ async function openServing(config: Config, host: Host): Promise<OpenedServing> {
       processes = await openProcessesOf(options, { log, meters }, host)
       if (options.otel && !processes) sdk ??= await startSdk(host)
       const open = processes?.open.bind(processes)
-      if (!meters) return { log, open }
+      if (!meters) return { log, open, isDevelopment }
       // Before the routes, so that health checks see the server starting.
       admin = await startAdminOf(options, { log, meters, lines, processes, fleet: node }, host)
-      return { log, meters, open }
+      return { log, meters, open, isDevelopment }
     }
     fleet = await openFleetOf({ config, context, begin, log: () => log })
     const deployments =

@@ -43,8 +43,11 @@ export interface Deployments {
   readonly files: FileSnapshot
   /** The digests of the tags of registries that are served, by reference. */
   readonly tags: ReadonlyMap<string, string>
-  /** Why the configuration is not served as it was read last; undefined if it is. */
-  readonly behind: FailedReload | undefined
+  /** Why what is served is older than its sources; undefined if it is not. */
+  readonly behind: Behind | undefined
+
+  /** Notes that the last build of the sources has failed, or, if undefined, has not. */
+  noteBuild(failure: (Error & { readonly code: string }) | undefined): void
 
   /**
    * Prepares a desired state, after earlier changes. Later changes wait until it is committed or aborted.
@@ -140,17 +143,19 @@ export interface Attempt {
   readonly error?: unknown
 }
 
-/** A reload that has failed. */
-export interface FailedReload {
-  /** The first failure since the configuration was served as it was read, as ISO 8601. */
+/** A reload or a build that has failed, as a whole or for some plug-ins. */
+export interface Behind {
+  /** The first failure since the sources were served as they were read, as ISO 8601. */
   readonly since: string
   /** The trigger of the last attempt. */
   readonly reason: string
   /** Why it has failed. */
   readonly code: string
   readonly message: string
-  /** Whether new digests of tags triggered it. */
-  readonly isOfTags: boolean
+  /** What it was about, and so who tries it again. */
+  readonly of: 'files' | 'tags' | 'plugins' | 'build'
+  /** The names of the plug-ins whose older versions are served; undefined: all. */
+  readonly plugins?: readonly string[] | undefined
 }
 
 /** What exists before the first deployment. */
@@ -162,6 +167,11 @@ export interface DeploymentContext {
   readonly open?: ((first: FirstPlan) => Promise<OwnReplica>) | undefined
   /** Other servers make the same changes. Default: there are none. */
   readonly shared?: SharedChanges | undefined
+  /**
+   * Whether a developer changes the sources: then a plug-in that fails to load does not prevent the reload of others, and routes
+   * whose plug-in is {@link Deployments.behind} answer why. Default: no.
+   */
+  readonly isDevelopment?: boolean | undefined
 }
 
 /** Changes of several servers, one after another. */

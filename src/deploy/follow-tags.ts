@@ -46,7 +46,7 @@ async function follow(
     for (const [reference, error] of failures)
       if (!isSame(unanswered.get(reference), error)) log.warn({ reference }, (error as Error).message)
     unanswered = failures
-    if (digests.size === 0 && !deployments.behind?.isOfTags) continue // also what could not be served, and is gone
+    if (digests.size === 0 && deployments.behind?.of !== 'tags') continue // also what could not be served, and is gone
     const key = JSON.stringify([...digests])
     if (failed?.digests !== key) {
       for (const [reference, to] of digests)

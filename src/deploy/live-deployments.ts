@@ -12,17 +12,17 @@ import type { RunningServer } from '../server/server.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type {
   Attempt,
+  Behind,
   ChangeOptions,
   Deployment,
   DeploymentContext,
   Deployments,
-  FailedReload,
   MakeDesired,
   Prepared,
 } from './deployments.ts'
 import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileSnapshot, readSettled } from './file-snapshot.ts'
-import { PluginTable, type ReadingOptions } from './loader.ts'
+import { type LoadedVersion, PluginTable, type ReadingOptions } from './loader.ts'
 import { combineErrors } from './plan.ts'
 import type { OwnReplica, ResolvedRoutes } from './replica.ts'
 import type { EditStore } from './state-folder.ts'
@@ -72,13 +72,16 @@ class LiveDeployments implements Deployments {
   current: Deployment
   files: FileSnapshot
   tags: ReadonlyMap<string, string>
-  behind: FailedReload | undefined
+  #failedReload: Behind | undefined
+  #failedBuild: Behind | undefined
   readonly #source: ConfigurationSource
   readonly #context: DeploymentContext
   readonly #replica: OwnReplica
   readonly #store: EditStore | undefined
   readonly #changes = new Mutex()
   readonly #closed = new AbortController()
+  /** The plug-ins of the last reload whose older versions stay, and why. */
+  #kept: ReadonlyMap<string, unknown> = new Map()
 
   constructor(
     source: ConfigurationSource,
@@ -111,6 +114,14 @@ class LiveDeployments implements Deployments {
     return shared && ((signal) => shared.applied(signal))
   }
 
+  get behind(): Behind | undefined {
+    return this.#failedBuild ?? this.#failedReload
+  }
+
+  noteBuild(failure: (Error & { readonly code: string }) | undefined): void {
+    this.#failedBuild = failure && toBehind(this.#failedBuild, failure, 'build', 'build')
+  }
+
   follow(server: Pick<RunningServer, 'replace'>): void {
     this.#replica.follow?.(server)
   }
@@ -128,8 +139,14 @@ class LiveDeployments implements Deployments {
     const leave = (failure?: unknown) => {
       if (this.files !== files) {
         const isLive = failure === undefined
-        if (isLive) this.behind = undefined
-        else if (!signal.aborted) this.behind = this.#behindFor(failure, reason, options)
+        if (isLive) this.#failedReload = this.#keptFor(reason)
+        else if (!signal.aborted)
+          this.#failedReload = toBehind(
+            this.#failedReload,
+            failure,
+            reason,
+            options.digests ? 'tags' : 'files',
+          )
         // The watcher has to try what has changed in the files.
         if (!isLive && (signal.aborted || options.digests)) this.files = files
       }
@@ -305,10 +322,19 @@ class LiveDeployments implements Deployments {
       const tags = new Map<string, string>()
       found({ plugins, tags })
       const failures: unknown[] = []
+      const kept = new Map<string, unknown>()
+      this.#kept = kept
       const reading: ReadingOptions = {
         ...{ isServing: true, signal, log: this.#context.log, digests, plugins },
         onFile: (path) => files.note(path),
         onTag: (reference, digest) => tags.set(reference, digest),
+        ...(this.#context.isDevelopment && {
+          instead: (name: string, failure: unknown) => {
+            const served = this.#served(name)
+            if (served) kept.set(name, failure)
+            return served
+          },
+        }),
       }
       const configuration = await this.#source.read(reading, (error) => failures.push(error))
       if (!configuration || failures.length > 0) throw combineErrors(failures)
@@ -319,10 +345,19 @@ class LiveDeployments implements Deployments {
     }, signal)
   }
 
-  #behindFor(failure: unknown, reason: string, { digests }: ChangeOptions): FailedReload {
-    const { code, message } = toCodedError(failure)
-    const since = this.behind?.since ?? new Date().toISOString()
-    return { since, reason, code, message, isOfTags: digests !== undefined }
+  /** The version of a plug-in that is served. */
+  #served(name: string): LoadedVersion | undefined {
+    const found = this.current.routes.find(({ target }) => target.name === name)
+    return found && { plugin: found.plugin, version: found.target.live }
+  }
+
+  /** Why some plug-ins of the configuration that is read are older than their files; undefined if none is. */
+  #keptFor(reason: string): Behind | undefined {
+    const { kept, log } = { kept: this.#kept, log: this.#context.log }
+    if (kept.size === 0) return undefined
+    const failure = toCodedError(combineErrors([...kept.values()]))
+    log.error({ reason, code: failure.code, plugins: [...kept.keys()] }, `not changed: ${failure.message}`)
+    return { ...toBehind(this.#failedReload, failure, reason, 'plugins'), plugins: [...kept.keys()] }
   }
 
   #goLive(
@@ -364,6 +399,11 @@ class LiveDeployments implements Deployments {
       warnings: [],
     }
   }
+}
+
+function toBehind(before: Behind | undefined, failure: unknown, reason: string, of: Behind['of']): Behind {
+  const { code, message } = toCodedError(failure)
+  return { since: before?.since ?? new Date().toISOString(), reason, code, message, of }
 }
 
 function originOf(text: string): string | undefined {

@@ -42,6 +42,8 @@ export interface ReadingOptions extends LoadContext {
   readonly digests?: ReadonlyMap<string, string> | undefined
   /** Whether plug-ins are compiled in this process, by the options of the server. Default: {@link PluginTable.compiles}. */
   readonly compiles?: ((server: ConfigMap) => boolean) | undefined
+  /** What to serve instead of a plug-in that cannot be loaded; undefined: nothing, which is a failure. Default: nothing. */
+  instead?(name: string, failure: unknown): LoadedVersion | undefined
   /** Receives the loaded plug-ins. */
   readonly plugins: PluginTable
 }
@@ -100,7 +102,7 @@ export class PluginTable {
 export function openLoader(
   options: CheckedLoadOptions,
   sources: SourceOptions,
-  { plugins, compiles: _compiles, ...reading }: ReadingOptions,
+  { plugins, compiles: _compiles, instead, ...reading }: ReadingOptions,
 ): Loader {
   const loading = new Map<string, Promise<LoadedVersion>>()
   let scanned: ReadonlyMap<string, Promise<ScannedFile | undefined>> = new Map()
@@ -151,7 +153,11 @@ export function openLoader(
     load(route, name) {
       const { plugin, links } = route
       const loadNew = async () => {
-        const loaded = await load(route, name)
+        const loaded = await load(route, name).catch((error) => {
+          const served = name === undefined ? undefined : instead?.(name, error)
+          if (served) return served
+          throw error
+        })
         plugins.set(loaded.version, route, loaded.plugin)
         return loaded
       }

@@ -14,6 +14,7 @@ import type { VersionedRoute } from '../route/open-routes.ts'
 import { RoutePool } from '../route/route-pool.ts'
 import { createApp, type KeptStreams } from '../server/app.ts'
 import type { RunningServer } from '../server/server.ts'
+import type { Staleness } from '../server/stale.ts'
 import {
   countsOf,
   type OwnReplica,
@@ -38,6 +39,8 @@ interface LocalParts {
   readonly counter?: RateCounter | undefined
   /** Whether routes are opened without their store, if it cannot be reached. */
   readonly storeMayBeAway?: boolean
+  /** Routes answer why their plug-ins are older than their sources. Default: they do not. */
+  readonly staleness?: Staleness | undefined
   /** What the MCP endpoints of successive apps share. Default: nothing that other processes know. */
   readonly streams?: KeptStreams | undefined
 }
@@ -74,10 +77,10 @@ interface Apps {
 
 function openApps(
   first: Resolved['options'],
-  { log, meters, adapt, storeMayBeAway, counter = new RateCounts(), streams = {} }: LocalParts,
+  { log, meters, adapt, storeMayBeAway, staleness, counter = new RateCounts(), streams = {} }: LocalParts,
 ): Apps {
   const pool = new RoutePool({ ...first, meters, storeMayBeAway }, log)
-  const shared = { pool, keys: {}, counter, streams }
+  const shared = { pool, keys: {}, counter, streams, staleness }
   return {
     open({ options, routes: resolved }, signal) {
       for (const { memoryPages } of resolved) raiseMemoryCeiling(memoryPages)

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type ConfigMap, nodeAt, toData } from '../options/config-node.ts'
 import { watchDescriptors } from '../platform/descriptors.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
+import type { Staleness } from '../server/stale.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployment, DeploymentContext, Deployments } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
@@ -30,7 +31,13 @@ export async function openDeployments(
 ): Promise<Deployments> {
   const first = await planFirst(source, openStore, (server) => !hasProcesses(server))
   const context = await begin(first.options)
-  const { open = (plan) => openLocalReplica(plan, context) } = context
+  let opened: Deployments | undefined
+  const staleness: Staleness = (plugin) => {
+    const behind = opened?.behind
+    return behind && (behind.plugins?.includes(plugin) ?? true) ? behind : undefined
+  }
+  const parts = { ...context, ...(context.isDevelopment && { staleness }) }
+  const { open = (plan) => openLocalReplica(plan, parts) } = context
   try {
     const replica = await open(first)
     const { app, routes: served } = replica
@@ -48,7 +55,8 @@ export async function openDeployments(
       ...{ options, routes, sources, edits, warnings, app, served, revision: 1 },
       desired: { ...desired, edits, warnings: [] },
     }
-    return deploymentsFrom(source, deployment, { files, tags, replica, store }, context)
+    opened = deploymentsFrom(source, deployment, { files, tags, replica, store }, context)
+    return opened
   } catch (error) {
     throw source.listsProblems ? await explainPlanFailure(first, error) : error
   }

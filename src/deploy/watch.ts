@@ -54,7 +54,7 @@ export function watchFiles(deployments: Deployments): () => void {
       failed = undefined
       told = undefined
       await change()
-    } else if (behind && !behind.isOfTags && (failures === 0 || begun >= retryAt)) {
+    } else if (behind?.of === 'files' && (failures === 0 || begun >= retryAt)) {
       if (failed) tell(failed)
       else told ??= behind.message // whoever requested it was told
       failed = undefined

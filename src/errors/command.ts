@@ -68,6 +68,15 @@ export const ProjectNotMadeError = failure({
   remedy: '`new`: name an empty or new folder. `init`: edit the config file.',
 })
 
+export const BuildFailedError = failure({
+  code: 'WASM_SERVE_BUILD_FAILED',
+  message: 'The build has failed: %s\n%s',
+  cause:
+    '`wasm-serve dev`: the last build of the project has failed. Until a build succeeds, its routes answer with what the build has printed.',
+  remedy: 'Correct the source: it is built again when it changes. The last version that was built is kept.',
+  status: 500,
+})
+
 export const InputUnreadableError = failure({
   code: 'WASM_SERVE_INPUT_UNREADABLE',
   site: 'command',

@@ -19,6 +19,7 @@ import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
 import type { AnswerUnrouted } from './edge/static.ts'
+import type { Staleness } from './stale.ts'
 
 /**
  * Creates the app of {@link createServer} from validated options. Also returns the routes, and how many of them came
@@ -29,7 +30,7 @@ import type { AnswerUnrouted } from './edge/static.ts'
 export async function createApp(
   options: CheckedServerOptions & VersionedOptions,
   log: FastifyBaseLogger,
-  { pool, keys = {}, counter = new RateCounts(), streams = {} }: SharedByApps = {},
+  { pool, keys = {}, counter = new RateCounts(), streams = {}, staleness }: SharedByApps = {},
 ): Promise<{ app: FastifyInstance; routes: readonly ServedRoute[]; kept: number }> {
   // Loaded on demand.
   const accessLog = options.accessLog ? await import('../observe/log/access-log.ts') : undefined
@@ -88,6 +89,7 @@ export async function createApp(
       const { addEdge } = await import('./edge/edge.ts') // loaded on demand
       answerUnrouted = await addEdge(app, options, keys, counter)
     }
+    if (staleness) (await import('./stale.ts')).answerStale(app, staleness) // loaded on demand
     if (pool) await nextTurn() // the previous app may be serving requests
     app.setNotFoundHandler(async (request, reply) => {
       const refused = refusedMethod(app, request)
@@ -160,6 +162,8 @@ interface SharedByApps {
   readonly keys?: JwtKeyCache
   /** Counts for the rate limits. Default: the app counts for itself. */
   readonly counter?: RateCounter | undefined
+  /** Routes answer why their plug-ins are older than their sources. Default: they do not. */
+  readonly staleness?: Staleness | undefined
   /** What the MCP endpoints share. */
   readonly streams?: KeptStreams | undefined
 }

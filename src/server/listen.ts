@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { lstatSync, statSync, unlinkSync } from 'node:fs'
 import { type AddressInfo, connect, type Server } from 'node:net'
 import { dirname, resolve } from 'node:path'
-import { versions } from 'node:process'
+import { platform, versions } from 'node:process'
 import { ListenError } from '../errors/errors.ts'
 import { errorCode, explainLimit } from '../platform/system-errors.ts'
 
@@ -91,6 +91,10 @@ const MAX_PATH = 103
  * @throws Error with the reason.
  */
 async function listenOnSocket(server: Server, path: string): Promise<void> {
+  if (platform === 'win32' && !path.startsWith('\\\\'))
+    throw new Error(
+      'Windows has no Unix sockets: use --port, or the name of a pipe, such as \\\\.\\pipe\\wasm-serve',
+    )
   if (Buffer.byteLength(path) > MAX_PATH) throw new Error(`its path is longer than ${MAX_PATH} bytes`)
   try {
     await listen(server, path)

@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { COMMANDS, main } from '../../src/cli/cli.ts'
-import type { Host } from '../../src/cli/command.ts'
+import type { Host, Keyboard } from '../../src/cli/command.ts'
 import { Secrets } from '../../src/observe/log/secrets.ts'
+import { linesOf } from '../../src/platform/lines.ts'
 import { raiseMemoryCeiling } from '../../src/platform/node-workarounds.ts'
 import type { RunningServer } from '../../src/server/server.ts'
 
@@ -32,6 +33,8 @@ export interface RunInputs {
   readonly cwd?: string
   /** Standard input; default: empty. */
   readonly input?: string | Uint8Array
+  /** Whether standard input is a terminal, on which nobody presses keys. Default: no. */
+  readonly isInTerminal?: boolean
   /** Whether results go to a terminal. Default: no. */
   readonly isOutTerminal?: boolean
 }
@@ -75,7 +78,7 @@ export function start(
 function launch(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  { cwd, input = '', isOutTerminal = false }: RunInputs,
+  { cwd, input = '', isInTerminal = false, isOutTerminal = false }: RunInputs,
 ): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
@@ -98,7 +101,7 @@ function launch(
     writeError: (text) => output.add('stderr', Buffer.from(text)),
     readInput: async () => Buffer.from(input),
     readChunks: () => Readable.from([Buffer.from(input)]),
-    readLines: () => Readable.from(Buffer.from(input).toString().split('\n')),
+    readLines: () => linesOf(Readable.from([Buffer.from(input).toString()])),
     program: [process.execPath, CLI],
     logTerminal: undefined,
     logLines: { write: (line) => output.add('stderr', Buffer.from(line)) },
@@ -112,7 +115,7 @@ function launch(
         server.emit('begun', running)
       },
     },
-    keyboard: undefined,
+    keyboard: isInTerminal ? NO_KEYS : undefined,
   }
   const before = process.cwd()
   if (cwd !== undefined) process.chdir(cwd)
@@ -151,6 +154,12 @@ function launch(
       else void drain()
     },
   }
+}
+
+const NO_KEYS: Keyboard = {
+  listen: () => undefined,
+  release: () => undefined,
+  interrupt: () => undefined,
 }
 
 /** The printed text. */

@@ -27,6 +27,10 @@ const answers = (word: string) => `export const f = () => { console.log('guest')
 
 const post = async (url: string) => (await fetch(url, { method: 'POST' })).text()
 
+const problem = async (url: string) => (await fetch(url, { method: 'POST' })).json()
+
+const TOKEN = 'a-token-of-a-test-that-is-long-enough'
+
 const answering = (url: string, text: string) =>
   vi.waitFor(async () => expect(await post(url)).toBe(text), SOON)
 
@@ -53,7 +57,9 @@ test('a script is served again when it changes, with its log and that of request
   await answering(url, 'two')
   writeFileSync(join(at, 'plugin.js'), 'export const f = (')
   await server.logged('cannot be used')
-  expect(await post(url)).toBe('two')
+  expect(await problem(url)).toMatchObject({ code: 'WASM_SERVE_SCRIPT_INVALID' })
+  writeFileSync(join(at, 'plugin.js'), answers('three'))
+  await answering(url, 'three')
   server.kill('SIGTERM')
   expect((await server.ended).code).toBe(0)
 })
@@ -69,23 +75,100 @@ test('a folder is built by build.sh in the folder, and again when a source chang
   await answering(url, 'two')
 })
 
-test('a build that fails leaves what is served, and its output is shown', async () => {
-  const at = built('grep -v bad word.txt || { echo "word.txt: bad word"; exit 3; }')
+test('a build that fails is the answer until one succeeds, and its output is shown', async () => {
+  const at = built(`grep -v bad word.txt || { echo 'word.txt: bad <word> & "more"'; exit 3; }`)
+  const server = start(['dev', at, '0'], { WASM_SERVE_ADMIN: '127.0.0.1:0', WASM_SERVE_ADMIN_TOKEN: TOKEN })
+  const url = await server.listening()
+  expect(await post(url)).toBe('one')
+  writeFileSync(join(at, 'word.txt'), 'bad')
+  await server.logged('word.txt: bad <word> & "more"\nThe build has failed: it has ended with status 3\n')
+  await server.logged('Requests are answered with this failure')
+
+  const answer = await fetch(url, { method: 'POST' })
+  expect([answer.status, answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
+    500,
+    'application/problem+json',
+    'no-store',
+  ])
+  expect(await answer.json()).toMatchObject({
+    status: 500,
+    code: 'WASM_SERVE_BUILD_FAILED',
+    detail: 'The build has failed: it has ended with status 3\nword.txt: bad <word> & "more"',
+  })
+  const page = await fetch(url, { method: 'POST', headers: { accept: 'text/html,*/*;q=0.8' } })
+  expect([page.status, page.headers.get('content-type')]).toEqual([500, 'text/html; charset=utf-8'])
+  const html = await page.text()
+  expect(html).toContain('word.txt: bad &lt;word&gt; &amp; &quot;more&quot;')
+  expect(html).not.toContain('<word>')
+  expect(html).toContain('WASM_SERVE_BUILD_FAILED')
+
+  const [, admin] = /admin listener is on (\S+?)(?:,|\n)/.exec(server.stderr()) ?? []
+  const behind = async (path: string) => {
+    const shown = await fetch(`${admin}${path}`, { headers: { authorization: `Bearer ${TOKEN}` } })
+    return ((await shown.json()) as { behind?: { code: string } }).behind?.code
+  }
+  for (const path of ['/api', '/api/live']) expect(await behind(path)).toBe('WASM_SERVE_BUILD_FAILED')
+
+  writeFileSync(join(at, 'word.txt'), 'good')
+  await answering(url, 'good')
+  for (const path of ['/api', '/api/live']) expect(await behind(path)).toBeUndefined()
+})
+
+test('a build that makes the same again ends the failure', async () => {
+  const at = built('grep -v bad word.txt')
   const server = start(['dev', at, '0'])
   const url = await server.listening()
   writeFileSync(join(at, 'word.txt'), 'bad')
-  await server.logged('word.txt: bad word\nThe build failed: it exited with status 3\n')
-  await server.logged('The last version that was built is still served')
-  expect(await post(url)).toBe('one')
-  writeFileSync(join(at, 'word.txt'), 'good')
-  await answering(url, 'good')
+  await vi.waitFor(
+    async () => expect(await problem(url)).toMatchObject({ code: 'WASM_SERVE_BUILD_FAILED' }),
+    SOON,
+  )
+  writeFileSync(join(at, 'word.txt'), 'one')
+  await answering(url, 'one')
 })
 
-test('before the first success it waits for a change', async () => {
-  const at = built('grep -v bad word.txt')
+test('a plug-in that fails is the answer of its routes; others are reloaded, and keep what they know', async () => {
+  const counts = (word: string) => `let n = 0; export const f = () => '${word} ' + ++n`
+  const at = folder({ 'a.js': answers('a1'), 'b.js': answers('b1'), 'c.js': counts('c') })
+  const server = start(['dev', at, '0'])
+  const url = await server.listening()
+  expect(await post(`${url}/c`)).toBe('c 1')
+  writeFileSync(join(at, 'a.js'), 'export const f = (')
+  await server.logged('cannot be used')
+  expect(await problem(`${url}/a`)).toMatchObject({ code: 'WASM_SERVE_SCRIPT_INVALID' })
+  expect(await post(`${url}/b`)).toBe('b1')
+  writeFileSync(join(at, 'b.js'), answers('b2'))
+  await answering(`${url}/b`, 'b2')
+  expect(await problem(`${url}/a`)).toMatchObject({ code: 'WASM_SERVE_SCRIPT_INVALID' })
+  writeFileSync(join(at, 'a.js'), answers('a2'))
+  await answering(`${url}/a`, 'a2')
+  expect(await post(`${url}/c`)).toBe('c 2')
+})
+
+test('a mistake in the configuration is the answer of all routes', async () => {
+  const at = folder({ 'plugin.js': answers('one'), 'wasm-serve.yaml': CONFIG })
+  const server = start(['dev', at, '0'])
+  const url = await server.listening()
+  writeFileSync(join(at, 'wasm-serve.yaml'), 'routs: []')
+  await vi.waitFor(async () => expect((await fetch(url, { method: 'POST' })).status).toBe(500), SOON)
+  expect(await problem(url)).toMatchObject({ status: 500, code: expect.stringMatching(/^WASM_SERVE_/) })
+  writeFileSync(join(at, 'wasm-serve.yaml'), CONFIG)
+  await answering(url, 'one')
+})
+
+test('before the first success it waits for a change, and its address answers why', async () => {
+  const at = built('grep -v bad word.txt || { echo "a <bad> word"; exit 1; }')
   writeFileSync(join(at, 'word.txt'), 'bad')
   const server = start(['dev', at, '0'])
-  await server.logged('Waiting for a change\n')
+  const said = await server.logged(/Waiting for a change; \S+ shows the failure\n/)
+  const meanwhile = /change; (\S+) /.exec(said)?.[1] ?? ''
+  expect(await problem(`${meanwhile}/any/url`)).toMatchObject({
+    status: 500,
+    code: 'WASM_SERVE_BUILD_FAILED',
+    detail: expect.stringContaining('a <bad> word'),
+  })
+  const page = await (await fetch(meanwhile, { headers: { accept: 'text/html' } })).text()
+  expect(page).toContain('a &lt;bad&gt; word')
   writeFileSync(join(at, 'word.txt'), 'good')
   expect(await post(await server.listening())).toBe('good')
 })
@@ -102,7 +185,7 @@ test.each([
     [name]: wrong,
   })
   const server = start(['dev', '0'], {}, { cwd: at })
-  await server.logged('Waiting for a change\n')
+  await server.logged('Waiting for a change')
   writeFileSync(join(at, name), right)
   expect(await post(await server.listening())).toBe('one')
 })
@@ -189,7 +272,7 @@ test('a folder of scripts needs no build, also with a package.json', async () =>
 test('a program that is missing fails the build in words', async () => {
   const at = folder({ 'go.mod': '' })
   const server = start(['dev', at, '0'], { PATH: '/nowhere' })
-  await server.logged('The build failed: spawn go ENOENT\nWaiting for a change\n')
+  await server.logged('The build has failed: spawn go ENOENT\nWaiting for a change')
 })
 
 test('a signal ends the build, too', async () => {
@@ -231,13 +314,16 @@ test.each([
   expect([result.code, result.stderr]).toEqual([code, expect.stringMatching(message)])
 })
 
-test('a port that is taken ends it', async () => {
+test.each([
+  ['', 'export const f = () => 1'],
+  ['before the first success', 'export const f = ('],
+])('a port that is taken ends it %s', async (_, script) => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => void taken.close())
   await once(taken, 'listening')
   const address = taken.address()
   const port = typeof address === 'object' && address ? address.port : 0
-  const { code, stderr } = await run(['dev', folder({ 'plugin.js': answers('one') }), String(port)])
+  const { code, stderr } = await run(['dev', folder({ 'plugin.js': script }), String(port)])
   expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_LISTEN_FAILED')])
 })
 

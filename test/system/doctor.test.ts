@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { LANGUAGES } from '../../src/cli/new/new.ts'
+import { LANGUAGES } from '../../src/cli/new/languages.ts'
 import { run } from '../support/cli-process.ts'
 
 interface Finding {

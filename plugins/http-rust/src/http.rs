@@ -1,5 +1,7 @@
 //! wasm-serve's `http` contract: copy this file into your plug-in.
 
+#![allow(dead_code)] // a plug-in need not use all of it
+
 use base64::{engine::general_purpose::STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

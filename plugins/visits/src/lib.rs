@@ -37,7 +37,7 @@ pub fn visits(name: String) -> FnResult<String> {
     }
 }
 
-/// What the codes mean is in src/store/README.md.
+/// docs/guide/state.md of wasm-serve says what the codes mean.
 fn failure(code: i64) -> extism_pdk::WithReturnCode<Error> {
     Error::msg(format!("the store said {code}")).into()
 }

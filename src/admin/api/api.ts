@@ -23,7 +23,7 @@ import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
-import { changeEndpoints, consoleEndpoints } from './console-endpoints.ts'
+import { changeEndpoints, consoleEndpoints, viewBehind } from './console-endpoints.ts'
 import { type Endpoint, type EndpointDescription, entityTag, toRequestError } from './endpoint.ts'
 import { fleetEndpoints } from './fleet-endpoints.ts'
 import { listEndpoints } from './list-endpoints.ts'
@@ -52,12 +52,7 @@ const overview: Endpoint = {
       edits.routes.size > 0 ||
       [...edits.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
     changes: { applied, refused },
-    behind: behind && {
-      since: behind.since,
-      reason: behind.reason,
-      code: behind.code,
-      message: behind.message,
-    },
+    behind: behind && viewBehind(behind),
   }),
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { memoryUsage } from 'node:process'
 import type { InjectOptions } from 'fastify'
-import { type Deployment, reload } from '../../deploy/deployments.ts'
+import { type Behind, type Deployment, reload } from '../../deploy/deployments.ts'
 import { desiredState } from '../../deploy/desired-state.ts'
 import { NO_EDITS, pluginOf } from '../../deploy/edits.ts'
 import { AdminRequestError } from '../../errors/errors.ts'
@@ -76,6 +76,7 @@ export function consoleEndpoints({ served, meters, lines, processes, fleet }: Ad
           boundsMs: DURATION_BOUNDS_MS,
           routes: current.served.length,
           plugins: current.edits.plugins.size,
+          behind: deployments.behind && viewBehind(deployments.behind),
           total: viewCounts(sumOf(all)),
           meters:
             query.routes === undefined
@@ -228,3 +229,8 @@ export const changeEndpoints: readonly Endpoint[] = [
     }),
   },
 ]
+
+/** Why what is served is older than its sources. */
+export function viewBehind({ since, reason, code, message, plugins }: Behind): object {
+  return { since, reason, code, message, ...(plugins && { plugins }) }
+}

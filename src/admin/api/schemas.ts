@@ -173,6 +173,23 @@ export const SCHEMAS = {
     ),
     description: 'The result of a change.',
   },
+  Behind: {
+    ...objectSchema(
+      {
+        since: { type: 'string', format: 'date-time', description: 'When the first of the reloads failed.' },
+        reason: textSchema('The trigger of the last one.'),
+        code: textSchema('Why it has failed.'),
+        message: textSchema('What has failed and what to do.'),
+        plugins: listSchema(
+          { type: 'string' },
+          'The plug-ins whose older versions are served. Absent: all. Only `wasm-serve dev` reloads the others.',
+        ),
+      },
+      ['since', 'reason', 'code', 'message'],
+    ),
+    description:
+      'Present while the configuration and its files are not served as they were read last, because reloads, or builds of `wasm-serve dev`, fail.',
+  },
   Overview: objectSchema(
     {
       revision: countSchema('The current revision. It grows with each change.'),
@@ -188,20 +205,7 @@ export const SCHEMAS = {
         applied: countSchema('Changes applied since the start.'),
         refused: countSchema('Changes refused since the start.'),
       }),
-      behind: {
-        ...objectSchema({
-          since: {
-            type: 'string',
-            format: 'date-time',
-            description: 'When the first of the reloads failed.',
-          },
-          reason: textSchema('The trigger of the last one.'),
-          code: textSchema('Why it has failed.'),
-          message: textSchema('What has failed and what to do.'),
-        }),
-        description:
-          'Present while the configuration and its files are not served as they were read last, because reloads fail.',
-      },
+      behind: { $ref: '#/components/schemas/Behind' },
     },
     ['revision', 'state', 'routes', 'plugins', 'changed', 'changes'],
   ),
@@ -309,6 +313,7 @@ export const SCHEMAS = {
       ),
       routes: countSchema('Number of routes.'),
       plugins: countSchema('Number of plug-ins.'),
+      behind: { $ref: '#/components/schemas/Behind' },
       total: {
         ...objectSchema(figures),
         description: 'All routes together since the start, including those that are no longer served.',

@@ -11,7 +11,8 @@ import { DOCTOR_FLAGS } from '../doctor/doctor.ts'
 import { FLEET_ACTIONS, FLEET_FLAGS } from '../fleet/fleet.ts'
 import { INSPECT_FLAGS } from '../inspect/inspect.ts'
 import { INIT_FLAGS } from '../new/init.ts'
-import { LANGUAGES, NEW_FLAGS, SCRIPT_LANGUAGES } from '../new/new.ts'
+import { LANGUAGE_NAMES } from '../new/languages.ts'
+import { NEW_FLAGS } from '../new/new.ts'
 import { PUSH_FLAGS } from '../push.ts'
 import { STORE_ACTIONS, STORE_FLAGS } from '../store/store.ts'
 
@@ -289,7 +290,7 @@ export function completionWords(commands: readonly string[]): Words {
     )
   return {
     commands,
-    languages: [...Object.keys(SCRIPT_LANGUAGES), ...Object.keys(LANGUAGES)],
+    languages: LANGUAGE_NAMES,
     storeActions: STORE_ACTIONS,
     cacheActions: CACHE_ACTIONS,
     fleetActions: FLEET_ACTIONS,

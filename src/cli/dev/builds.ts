@@ -1,9 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { type Dirent, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { stripVTControlCharacters } from 'node:util'
 import { printOf } from '../../deploy/file-snapshot.ts'
+import { BuildFailedError } from '../../errors/errors.ts'
 import type { Environment } from '../../options/config.ts'
 import type { BuildCommand } from './project.ts'
 
@@ -16,12 +18,25 @@ const SHARE = 1 / 20
 /** A file that changes during so many builds in a row is written by the build. */
 const OWN_BUILDS = 3
 
+/** A build that has failed, with what it has printed. */
+export type BuildFailure = InstanceType<typeof BuildFailedError>
+
+/** The length of what is kept of a build's output, in characters. */
+const MAX_OUTPUT = 32_768
+
+/** Compilers that write to a pipe use colours only if they are told to. */
+const COLOURS = { CARGO_TERM_COLOR: 'always', FORCE_COLOR: '1', CLICOLOR_FORCE: '1' }
+
+/** A process group ends with all that it has started. Windows has none, and would open a window. */
+const GROUP = { detached: process.platform !== 'win32', windowsHide: true }
+
 /** The builds of a project, one at a time, and the changes of its sources. */
 export class Builds {
   readonly #folder: string
   readonly #command: BuildCommand | undefined
   readonly #environment: Environment
-  readonly #say: (text: string) => void
+  readonly #write: (text: string) => void
+  readonly #colours: boolean
   /** Those that were built, or are served as they are. */
   #sources: Sources = new Map()
   /** In how many builds in a row a file has changed. */
@@ -31,36 +46,39 @@ export class Builds {
 
   /**
    * @param command - undefined if there is nothing to build: only changes are seen.
-   * @param say - Receives lines of text, without the output of the build.
+   * @param write - Receives the output of builds, and lines about them.
+   * @param colours - Whether compilers use colours.
    */
   constructor(
     folder: string,
     command: BuildCommand | undefined,
     environment: Environment,
-    say: (text: string) => void,
+    write: (text: string) => void,
+    colours: boolean,
   ) {
     this.#folder = folder
     this.#command = command
     this.#environment = environment
-    this.#say = say
+    this.#write = write
+    this.#colours = colours
   }
 
-  /** Builds what the sources are now; again if they change meanwhile. @returns whether the last build has succeeded. */
-  async build(): Promise<boolean> {
+  /** Builds what the sources are now; again if they change meanwhile. @returns why the last build has failed; undefined if it has not. */
+  async build(): Promise<BuildFailure | undefined> {
     const command = this.#command
     for (;;) {
       this.#isAsked = false
       const before = sourcesIn(this.#folder)
       this.#sources = before
-      if (!command) return true
-      const isBuilt = await this.#run(command)
+      if (!command) return undefined
+      const failure = await this.#run(command)
       this.#sources = sourcesIn(this.#folder)
       const changed = changesOf(before, this.#sources)
       const countOf = (path: string) => (before.has(path) ? (this.#during.get(path) ?? 0) + 1 : OWN_BUILDS) // what was not there is made by the build
       const counts = changed.map((path) => [path, countOf(path)] as const)
       this.#during = new Map(counts)
       const foreign = counts.flatMap(([path, count]) => (count < OWN_BUILDS ? [path] : []))
-      if (foreign.length === 0 && !this.#isAsked) return isBuilt
+      if (foreign.length === 0 && !this.#isAsked) return failure
       if (foreign.length > 0) this.#say(`${foreign[0]} has changed during the build: building again`)
     }
   }
@@ -97,23 +115,36 @@ export class Builds {
     const pid = this.#child?.pid
     if (pid === undefined) return
     try {
-      process.kill(-pid, 'SIGTERM')
+      if (process.platform === 'win32') spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f'])
+      else process.kill(-pid, 'SIGTERM')
     } catch {
       // it has just ended
     }
   }
 
-  async #run({ words, environment }: BuildCommand): Promise<boolean> {
+  #say(line: string): void {
+    this.#write(`${line}\n`)
+  }
+
+  async #run({ words, environment }: BuildCommand): Promise<BuildFailure | undefined> {
     const [program, ...args] = words
     this.#say(`Building: ${words.join(' ')}`)
     const begun = performance.now()
     const child = spawn(program, args, {
       cwd: this.#folder,
-      env: { ...this.#environment, ...environment },
-      stdio: ['ignore', 2, 2], // standard output is for results, and a terminal gets the compiler's colours
-      detached: true, // a process group, so that it ends with all that it has started
+      env: { ...this.#environment, ...(this.#colours && COLOURS), ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...GROUP,
+      shell: process.platform === 'win32' && program === 'npm', // a batch file there
     })
     this.#child = child
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#write(text)
+        output = (output + text).slice(-MAX_OUTPUT)
+      })
+    }
     const ended = await once(child, 'close').then(
       ([code, signal]) => (code === 0 ? undefined : `it exited with ${signal ?? `status ${code}`}`),
       (error: Error) => error.message,
@@ -122,6 +153,8 @@ export class Builds {
     if (ended === undefined) this.#say(`Built in ${((performance.now() - begun) / 1000).toFixed(1)} s`)
     else this.#say(`The build failed: ${ended}`)
     return ended === undefined
+      ? undefined
+      : new BuildFailedError(ended, stripVTControlCharacters(output).trim())
   }
 }
 

@@ -1,13 +1,15 @@
 import { spawn } from 'node:child_process'
 import { networkInterfaces } from 'node:os'
-import { ListenError, OptionsError, UsageError } from '../../errors/errors.ts'
-import { readConfig } from '../../options/config.ts'
+import { InternalError, ListenError, OptionsError, UsageError } from '../../errors/errors.ts'
+import { hasOwnCode } from '../../errors/failure.ts'
+import { type Config, readConfig } from '../../options/config.ts'
 import { reachable } from '../banner.ts'
 import { type Command, type Host, type Keyboard, renderPage, TAKES_SERVE_FLAGS } from '../command.ts'
 import { explain } from '../explain.ts'
 import { type Serving, serve, startServing } from '../serve.ts'
 import { Builds } from './builds.ts'
 import { findProject, type Project } from './project.ts'
+import { openWaiting, type Waiting } from './waiting.ts'
 
 const HELP = renderPage({
   usage: 'wasm-serve dev [script | folder] [port] [flags]',
@@ -32,8 +34,8 @@ const DEFAULTS = {
 const FINAL = [ListenError, OptionsError, UsageError]
 
 /**
- * Serves a project, and builds it when its sources change. What was built is served by the watching of `serve`: a build or a
- * plug-in that fails leaves what is served as it is. Before the first success it waits for a change.
+ * Serves a project, and builds it when its sources change. After a build or a plug-in that fails, routes answer with the failure,
+ * and their instances are kept for the next success. Before the first success it waits for a change.
  */
 export const dev: Command = {
   async run(argv, own) {
@@ -46,19 +48,15 @@ export const dev: Command = {
     }
     const project = findProject(config)
     const say = (text: string) => host.writeError(`${text}\n`)
-    const builds = new Builds(project.folder, project.build, own.environment, say)
+    const colours = host.logTerminal?.colours === true
+    const builds = new Builds(project.folder, project.build, own.environment, host.writeError, colours)
     host.signals.atExit(() => {
       builds.kill()
       host.keyboard?.release()
     })
     let serving: Serving | undefined
     if (host.keyboard) listen(host.keyboard, builds, host, () => serving)
-    while (!serving) {
-      if (await builds.build()) serving = await tryToServe(project, host)
-      if (serving) break
-      say('Waiting for a change')
-      await builds.next(true)
-    }
+    serving = await serveWhenBuilt(builds, project, config, host)
     const network = networkAddresses(serving.url)
     if (network.length > 0) host.out.write(`\nOn the network: ${network.join(' ')}\n`)
     if (host.keyboard) host.out.write(renderKeys(project))
@@ -66,14 +64,36 @@ export const dev: Command = {
   },
 }
 
-/** @returns undefined if a change of a source may help. */
-async function tryToServe(project: Project, host: Host): Promise<Serving | undefined> {
+/** Serves a project as soon as it can be served. Meanwhile its address answers why it cannot. */
+async function serveWhenBuilt(
+  builds: Builds,
+  project: Project,
+  config: Config,
+  host: Host,
+): Promise<Serving> {
+  let waiting: Waiting | undefined
+  for (;;) {
+    const failure = await builds.build()
+    if (!failure) await waiting?.close()
+    const served = failure ?? (await tryToServe(project, host))
+    if (!(served instanceof Error)) return served
+    if (!failure) waiting = undefined
+    waiting ??= await openWaiting(config, host, served)
+    waiting.show(served)
+    const where = waiting.url === undefined ? '' : `; ${reachable(waiting.url)} shows the failure`
+    host.writeError(`Waiting for a change${where}\n`)
+    await builds.next(true)
+  }
+}
+
+/** @returns the failure if a change of a source may help. */
+async function tryToServe(project: Project, host: Host): Promise<Serving | (Error & { code: string })> {
   try {
-    return await startServing(project.served(), host)
+    return await startServing(project.served(), host, true)
   } catch (error) {
     if (FINAL.some((kind) => error instanceof kind)) throw error
     host.writeError(explain(error, host.secrets))
-    return undefined
+    return hasOwnCode(error) ? error : new InternalError({ cause: error })
   }
 }
 
@@ -85,8 +105,10 @@ async function follow(
 ): Promise<never> {
   for (;;) {
     const isAsked = await builds.next(build !== undefined)
-    if (!(await builds.build())) say('The last version that was built is still served')
-    else if (isAsked) await serving.reload()
+    const failure = await builds.build()
+    if (failure) say('Requests are answered with this failure; the last version that was built is kept')
+    if (!failure && (build || isAsked)) await serving.reload()
+    serving.noteBuild(failure)
   }
 }
 

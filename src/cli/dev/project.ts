@@ -60,7 +60,7 @@ export function pluginsOf(folder: string, build = buildOf(folder)): readonly str
 /** How a folder is built: by the first of these files that it has. */
 export function buildOf(folder: string): BuildCommand | undefined {
   const has = (file: string) => existsSync(join(folder, file))
-  if (has('build.sh')) return { words: ['bash', 'build.sh'], environment: {} }
+  if (has('build.sh')) return { words: [bash(), 'build.sh'], environment: {} }
   if (has('Cargo.toml')) {
     const target = has('.cargo') ? [] : ['--target', 'wasm32-unknown-unknown']
     return { words: ['cargo', 'build', '--release', ...target], environment: {} }
@@ -75,6 +75,13 @@ export function buildOf(folder: string): BuildCommand | undefined {
   return has('package.json') && hasBuildScript(join(folder, 'package.json'))
     ? { words: ['npm', 'run', '--silent', 'build'], environment: {} }
     : undefined
+}
+
+/** The program that runs `build.sh`: on Windows that of Git, because `bash` is often that of a virtual machine (WSL). */
+export function bash(): string {
+  if (process.platform !== 'win32') return 'bash'
+  const ofGit = join(process.env.ProgramFiles ?? 'C:\\Program Files', 'Git', 'bin', 'bash.exe')
+  return existsSync(ofGit) ? ofGit : 'bash'
 }
 
 /** A script needs no `wasm-serve build` to be served. */

@@ -8,8 +8,9 @@ import { packageFile, packageVersion } from '../../platform/packages.ts'
 import { errorCode, openFiles } from '../../platform/system-errors.ts'
 import { renderTable } from '../../platform/text.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
-import { LANGUAGES } from '../new/new.ts'
-import { missingPrograms } from '../new/toolchain.ts'
+import { bash } from '../dev/project.ts'
+import { LANGUAGES } from '../new/languages.ts'
+import { installHere, missingPrograms, type ToolchainSource } from '../new/toolchain.ts'
 
 /** Flags of this command only. */
 export const DOCTOR_FLAGS = {
@@ -62,26 +63,51 @@ async function examine(environment: Environment): Promise<Finding[]> {
   ]
 }
 
-/** The first major version that all features have, and that it runs on at all. */
-const FULL_NODE = 24
-const FIRST_NODE = 20
+/** The first version that it runs on. */
+const FIRST_NODE = [20, 19] as const
+
+/** What later versions have in addition. */
+const NODE_FEATURES = [
+  [[22, 13], 'TypeScript without esbuild'],
+  [[24, 0], 'guests that wait without a thread, and slices of long calls'],
+] as const
 
 function nodeVersion(): Finding {
-  const { version } = process
-  const major = Number.parseInt(version.slice(1), 10)
-  const more = major >= FULL_NODE ? '' : `; some features need ${FULL_NODE}: https://nodejs.org`
-  return { kind: 'node', name: 'Node.js', ok: major >= FIRST_NODE, detail: `${version}${more}` }
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const isSince = ([wanted, least]: readonly [number, number]) =>
+    major > wanted || (major === wanted && minor >= least)
+  const more = NODE_FEATURES.filter(([since]) => !isSince(since)).map(
+    ([since, what]) => `; ${since.join('.')} has ${what}`,
+  )
+  const get = more.length > 0 ? ': https://nodejs.org' : ''
+  return {
+    kind: 'node',
+    name: 'Node.js',
+    ok: isSince(FIRST_NODE),
+    detail: `${process.version}${more.join('')}${get}`,
+  }
+}
+
+/** Runs `build.sh`. Other systems have it. */
+const BASH: ToolchainSource = {
+  name: 'Git for Windows',
+  get: 'winget install Git.Git',
+  programs: [[bash(), '--version']],
 }
 
 function toolchains(environment: Environment): Finding[] {
-  return Object.entries(LANGUAGES).map(([name, { toolchain }]) => {
+  const all = [
+    ...Object.entries<{ readonly toolchain: ToolchainSource }>(LANGUAGES),
+    ...(process.platform === 'win32' ? [['bash', { toolchain: BASH }] as const] : []),
+  ]
+  return all.map(([name, { toolchain }]) => {
     const missing = missingPrograms(toolchain, environment)
     const ok = missing.length === 0
     return {
       kind: 'toolchain',
       name,
       ok,
-      detail: ok ? toolchain.name : `${missing.join(', ')}: ${toolchain.get}`,
+      detail: ok ? toolchain.name : `${missing.join(', ')}: ${installHere(toolchain)}`,
     }
   })
 }

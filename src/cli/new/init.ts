@@ -6,7 +6,7 @@ import { findConfigFile } from '../../options/config-file.ts'
 import { printable } from '../../platform/text.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { buildOf, pluginsOf } from '../dev/project.ts'
-import { CONFIG_HEAD } from './new.ts'
+import { CONFIG_HEAD } from './project.ts'
 
 /** Flags of this command only. */
 export const INIT_FLAGS = {

@@ -9,10 +9,13 @@ import { openAdmin, startAdmin } from '../../../src/admin/admin.ts'
 import type { ServerView } from '../../../src/admin/feature.ts'
 import { openListener, parseOperatorAddress } from '../../../src/admin/listener.ts'
 import { openProbes } from '../../../src/admin/probes.ts'
+import { openWaiting } from '../../../src/cli/dev/waiting.ts'
 import { openOutbound } from '../../../src/guest/outbound/outbound.ts'
 import { serviceUse } from '../../../src/guest/services/service.ts'
 import { openLog, RecentLines } from '../../../src/observe/log/log.ts'
+import { Secrets } from '../../../src/observe/log/secrets.ts'
 import { Meters } from '../../../src/observe/metrics.ts'
+import { readConfig } from '../../../src/options/config.ts'
 import {
   type CheckedServerOptions,
   checkServerOptions,
@@ -383,6 +386,27 @@ export const SERVERS: Openers = {
           const server = await open(mark)
           await refusal(() => listenAt(server.http, { ...options, port: taken }, '--port'))
           await server.closeApps()
+        },
+      },
+    }
+  },
+
+  'cli/dev/waiting.ts openWaiting': async () => {
+    const taken = await takenPort()
+    const reason = { code: 'WASM_SERVE_BUILD_FAILED', message: 'it has failed' }
+    const open = (words: readonly string[]) =>
+      openWaiting(readConfig(words, {}), { environment: {}, secrets: new Secrets(), commands: {} }, reason)
+    return {
+      count: 6,
+      rounds: {
+        async 'asked and closed'(mark) {
+          const waiting = mark(await open(['none.wasm', '0']))
+          await get(waiting.url ?? '')
+          waiting.show(reason)
+          await waiting.close()
+        },
+        async 'its port is in use'() {
+          await refusal(() => open(['none.wasm', String(taken)]))
         },
       },
     }

@@ -258,6 +258,7 @@ test('what the package exports changes only on purpose', () => {
       "BodyTooLargeError",
       "BreakerOpenError",
       "BudgetExceededError",
+      "BuildFailedError",
       "CacheDamagedError",
       "CacheUntrustedError",
       "CallRefusedError",

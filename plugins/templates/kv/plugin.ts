@@ -1,0 +1,13 @@
+import { kv } from 'wasm-serve:kv'
+import type {} from 'wasm-serve/plugin'
+
+/** Counts how often each name has come, in whatever thread or process. */
+export function visits(name = 'World'): string {
+  for (;;) {
+    const before = kv.get(name)
+    const count = Number(before ?? 0) + 1
+    const isCounted =
+      before === null ? kv.setIfAbsent(name, `${count}`) : kv.compareAndSwap(name, before, `${count}`)
+    if (isCounted) return `${name}: ${count}\n` // else somebody else was counted meanwhile
+  }
+}
