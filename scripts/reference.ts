@@ -181,7 +181,7 @@ const SITES: Readonly<Record<FailureSite, readonly [title: string, how: string]>
   log: ['Last lines of a log', 'Written to standard error before the process ends.'],
   command: [
     'Commands and loading',
-    'The command prints the message with its code to standard error, and exits with 2 for a mistake of the caller, else with 1. A program gets an error with this `code`.',
+    'The command prints the message with its code to standard error, and exits with 1, or with 2 where this page says so: then the same command fails again. A program gets an error with this `code`.',
   ],
   guest: ['In a guest', 'What a guest finds as a code, or at the beginning of a reason.'],
   extism: ['`wasm-serve/extism`', 'Thrown by a plug-in of `wasm-serve/extism`.'],
@@ -198,7 +198,7 @@ function renderErrors(): string {
   const render = (entry: FailureEntry) => {
     const status = statusOf(entry)
     const name = STATUS_CODES[status] ? ` (${STATUS_CODES[status]})` : ''
-    const how = entry.site ? '' : `Status ${status}${name}. `
+    const how = entry.site ? (entry.isMistake ? 'Exit code 2. ' : '') : `Status ${status}${name}. `
     return `### ${entry.code}\n\n${how}${entry.cause}\n\n*Remedy:* ${entry.remedy}`
   }
   const others = Object.entries(SITES).map(([site, [title, how]]) => {

@@ -65,8 +65,9 @@ export const RevisionMismatchError = failure({
 export const StateInvalidError = failure({
   code: 'WASM_SERVE_STATE_INVALID',
   site: 'command',
+  isMistake: true,
   message:
-    'State folder %s cannot be used: %s. Repair it, or move it away to start from the configuration alone',
+    'State folder %s cannot be used: %s. Name another with --state (option "state"), repair it, or move it away to start from the configuration alone',
   cause:
     'The state folder has content that was not written by wasm-serve, or that only the configuration may set.',
   remedy: 'Restore the folder from a copy, or start with an empty one.',
@@ -75,6 +76,7 @@ export const StateInvalidError = failure({
 export const StateUntrustedError = failure({
   code: 'WASM_SERVE_STATE_UNTRUSTED',
   site: 'command',
+  isMistake: true,
   message: 'State folder %s is not private to this user: %s',
   cause: 'Other users can write to the state folder or to a file in it, or can replace it.',
   remedy: 'Change owner or mode of the folder as the message says.',

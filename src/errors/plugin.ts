@@ -5,6 +5,7 @@ import { failure } from './failure.ts'
 export const PluginUnreadableError = failure({
   code: 'WASM_SERVE_PLUGIN_UNREADABLE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot read plug-in %s: %s',
   cause: 'The file does not exist or cannot be read.',
   remedy: 'Check the path and the permissions of the file.',
@@ -13,6 +14,7 @@ export const PluginUnreadableError = failure({
 export const PluginInvalidError = failure({
   code: 'WASM_SERVE_PLUGIN_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s cannot be used: %s',
   cause:
     'The bytes are not a WebAssembly core module, or need more memory than the limit. The message says which kind of file it is.',
@@ -22,6 +24,7 @@ export const PluginInvalidError = failure({
 export const ScriptInvalidError = failure({
   code: 'WASM_SERVE_SCRIPT_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Script %s cannot be used: %s',
   cause:
     'A script of JavaScript or TypeScript has a syntax error, imports what is not there, exports no function, or throws while it loads.',
@@ -40,6 +43,7 @@ export const PluginLoadFailedError = failure({
 export const PluginTooComplexError = failure({
   code: 'WASM_SERVE_PLUGIN_TOO_COMPLEX',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s',
   cause:
     'A module exceeds the [limits](../operate/module-limits.md) on compilation cost; the message names function, number and flag.',
@@ -49,6 +53,7 @@ export const PluginTooComplexError = failure({
 export const PluginUnboundedError = failure({
   code: 'WASM_SERVE_PLUGIN_UNBOUNDED',
   site: 'command',
+  isMistake: true,
   message:
     'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
   cause:
@@ -59,6 +64,7 @@ export const PluginUnboundedError = failure({
 export const SourceInvalidError = failure({
   code: 'WASM_SERVE_SOURCE_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in source %s cannot be used: %s',
   cause:
     'What names the plug-in is refused: a URL, a pin that is not a digest, or a link that is not a module.',
@@ -68,6 +74,7 @@ export const SourceInvalidError = failure({
 export const ManifestInvalidError = failure({
   code: 'WASM_SERVE_MANIFEST_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Manifest %s is not valid:\n%s',
   cause: 'The Extism manifest has errors. Each is listed with the path of its key.',
   remedy: 'Correct each key that is listed.',
@@ -76,6 +83,7 @@ export const ManifestInvalidError = failure({
 export const DigestMismatchError = failure({
   code: 'WASM_SERVE_DIGEST_MISMATCH',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
   cause: "The bytes are not those that the pin or the manifest's `hash` names.",
   remedy: 'Check where the bytes come from. If the new ones are right, change the pin.',
@@ -108,15 +116,27 @@ export const DownloadTimeoutError = failure({
 export const DownloadTooLargeError = failure({
   code: 'WASM_SERVE_DOWNLOAD_TOO_LARGE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot download %s: it is larger than %d bytes',
   cause: 'The download is larger than is allowed.',
   remedy: 'Raise `downloadLimit`.',
 })
 
+export const PluginForeignError = failure({
+  code: 'WASM_SERVE_PLUGIN_FOREIGN',
+  site: 'command',
+  isMistake: true,
+  message: 'Plug-in %s was not made for Extism; it is %s',
+  cause:
+    'The module cannot be used, and its imports and exports show for which other host it was made: a proxy, a browser, another runtime.',
+  remedy: 'Build the plug-in with an [Extism PDK](https://extism.org/docs/concepts/pdk).',
+})
+
 export const PluginImportError = failure({
   code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
   site: 'command',
-  message: 'Plug-in %s has missing imports:\n%s',
+  isMistake: true,
+  message: 'Plug-in %s has missing imports; --functions provides functions, and --link modules:\n%s',
   cause: 'The plug-in has missing imports. The message lists all of them.',
   remedy: 'Provide the imports with `--functions` or `--link`.',
 })
@@ -124,6 +144,7 @@ export const PluginImportError = failure({
 export const PdkOutdatedError = failure({
   code: 'WASM_SERVE_PDK_OUTDATED',
   site: 'command',
+  isMistake: true,
   message:
     'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Rebuild it with a PDK of version 1.0 or later, which imports from "extism:host/env"',
   cause: 'The plug-in was built with an Extism PDK before 1.0: build it again with a newer one.',
@@ -133,6 +154,7 @@ export const PdkOutdatedError = failure({
 export const WasiDisabledError = failure({
   code: 'WASM_SERVE_WASI_DISABLED',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s needs WASI (%s), which is disabled: remove --no-wasi (option "wasi": true)',
   cause: 'The plug-in needs WASI and has it switched off.',
   remedy: 'Remove `--no-wasi`, or the options that need WASI.',
@@ -141,6 +163,7 @@ export const WasiDisabledError = failure({
 export const AllowedPathError = failure({
   code: 'WASM_SERVE_ALLOWED_PATH_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
   cause: 'A folder for the guest does not exist, or is not a folder.',
   remedy: 'Name a folder that exists.',
@@ -149,6 +172,7 @@ export const AllowedPathError = failure({
 export const RuntimeUnfitError = failure({
   code: 'WASM_SERVE_RUNTIME_UNFIT',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
   cause: 'The route or the manifest needs a feature that the runtime does not have.',
   remedy: 'Use the kernel runtime (the default), or remove the option that the message names.',
@@ -157,6 +181,7 @@ export const RuntimeUnfitError = failure({
 export const HostFunctionInvalidError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Invalid host functions:\n%s',
   cause: 'The module of host functions cannot be loaded, exports no functions, or uses a reserved name.',
   remedy: 'Export an object of namespaces with functions, under other names than `extism:host/env`.',
@@ -165,6 +190,7 @@ export const HostFunctionInvalidError = failure({
 export const HostFunctionAsyncError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
   site: 'command',
+  isMistake: true,
   message: 'Host function %s is async: %s',
   cause:
     'The plug-in imports an async host function and cannot wait for it: Node.js 24 or later can; for a store, so can a thread.',
@@ -184,6 +210,7 @@ export const InstanceStartError = failure({
 export const FunctionUnknownError = failure({
   code: 'WASM_SERVE_FUNCTION_UNKNOWN',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s: %s',
   cause: 'The function does not exist, no function can be called, or there are several and none is selected.',
   remedy: 'Name one of the functions that the message or `wasm-serve inspect` lists.',

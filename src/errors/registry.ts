@@ -23,6 +23,7 @@ export const RegistryRefusedError = failure({
 export const CredentialsInvalidError = failure({
   code: 'WASM_SERVE_CREDENTIALS_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The registry credentials in %s cannot be used: %s',
   cause: 'The Docker configuration, or a credential helper that it names, cannot be used.',
   remedy: 'Repair the file that the message names, or log in again (`docker login`, `oras login`).',
@@ -49,6 +50,7 @@ export const PullNeverError = failure({
 export const TrustInvalidError = failure({
   code: 'WASM_SERVE_TRUST_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The trust setting %s cannot be used: %s',
   cause: 'A key, a trusted root or a policy of `trust` cannot be used.',
   remedy: 'Name a PEM file with a public key, or a trusted root of Sigstore.',
@@ -57,6 +59,7 @@ export const TrustInvalidError = failure({
 export const TrustPolicyMissingError = failure({
   code: 'WASM_SERVE_TRUST_POLICY_MISSING',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s is refused: signatures are required, and no policy of "trust" applies to it: %s',
   cause: '`requireSignatures` is set, and no policy of `trust` applies to the plug-in.',
   remedy:

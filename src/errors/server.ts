@@ -5,6 +5,7 @@ import { failure } from './failure.ts'
 export const RouteConflictError = failure({
   code: 'WASM_SERVE_ROUTE_CONFLICT',
   site: 'command',
+  isMistake: true,
   message: 'Two routes answer %s %s: give one of them another "url", "method" or "host"',
   cause: 'Two routes have the same method, URL and host.',
   remedy: 'Give one of the routes another `method`, `url` or `host`.',
@@ -13,6 +14,7 @@ export const RouteConflictError = failure({
 export const RouteInvalidError = failure({
   code: 'WASM_SERVE_ROUTE_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The route %s cannot be added: %s',
   cause: 'The URL is not valid for a route, or the app has a route there.',
   remedy: 'Correct the URL, or remove the route that the app has already.',
@@ -46,6 +48,7 @@ export const ListenError = failure({
 export const TlsInvalidError = failure({
   code: 'WASM_SERVE_TLS_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'TLS file %s cannot be used: %s',
   cause: 'A file of `tls` cannot be read, is not PEM, or the key does not belong to the certificate.',
   remedy: 'Name a PEM file of a certificate chain, and the key that belongs to it.',
@@ -54,6 +57,7 @@ export const TlsInvalidError = failure({
 export const JwtKeyInvalidError = failure({
   code: 'WASM_SERVE_JWT_KEY_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'JWT key %s cannot be used: %s',
   cause: 'A file of `jwt` cannot be read, is not a key, or is for other algorithms.',
   remedy: 'Name a PEM, JWK or JWKS file with keys of the algorithms that are allowed.',
@@ -62,6 +66,7 @@ export const JwtKeyInvalidError = failure({
 export const StaticFolderError = failure({
   code: 'WASM_SERVE_STATIC_FOLDER_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The static folder %s cannot be served: %s',
   cause: 'A folder of `static` does not exist, is not a folder or cannot be opened.',
   remedy: 'Name a folder that the server can read.',
@@ -99,6 +104,7 @@ export const PrimaryGoneError = failure({
 export const ProcessesNotSharedError = failure({
   code: 'WASM_SERVE_PROCESSES_NOT_SHARED',
   site: 'command',
+  isMistake: true,
   message: 'Route %s uses %s, which serving processes cannot share: %s',
   cause:
     'Guests would keep data in the memory of one [serving process](../operate/processes.md): `vars: shared`, or the store `memory:`.',

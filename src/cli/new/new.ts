@@ -228,8 +228,17 @@ function templateOf({ template, tool }: OwnValues<typeof NEW_FLAGS>, isScript: b
 function unknownLanguage(word: string): string {
   const names = [...Object.keys(SCRIPT_LANGUAGES), ...Object.keys(LANGUAGES)]
   const titles = Object.values(LANGUAGES).map(({ title }) => title)
-  return `new: there is no language "${word}"${didYouMean(word, [...names, ...titles])}\nThere are: ${names.join(', ')}`
+  const advice = OTHER_LANGUAGES.has(word.toLowerCase())
+    ? ': typescript needs no compiler, and what an Extism PDK of that language builds can be served'
+    : didYouMean(word, [...names, ...titles])
+  return `new: there is no project for the language "${word}"${advice}\nThere are: ${names.join(', ')}`
 }
+
+/** Languages whose names are no slips. */
+const OTHER_LANGUAGES: ReadonlySet<string> = new Set([
+  ...['python', 'py', 'java', 'kotlin', 'scala', 'c#', 'csharp', 'f#', 'fsharp', 'dotnet', 'ruby', 'php'],
+  ...['swift', 'haskell', 'ocaml', 'elixir', 'lua', 'perl', 'dart', 'nim', 'moonbit', 'd', 'r'],
+])
 
 /**
  * @returns the paths written, relative to the folder.

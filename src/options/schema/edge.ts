@@ -20,7 +20,11 @@ export const edgeOptions = {
             ),
           ),
         },
-        { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
+        {
+          additionalProperties: false,
+          examples: [{ cert: 'cert.pem', key: 'key.pem' }],
+          description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.',
+        },
       ),
     ),
   ),
@@ -91,6 +95,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ publicKey: 'issuer.pem', audience: 'https://api.example' }],
           description:
             'Require a JSON Web Token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
         },
@@ -120,6 +125,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ origin: ['https://a.example'] }],
           description: 'CORS: `origin`, `methods`, `credentials`... (@fastify/cors)',
         },
       ),
@@ -153,6 +159,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ thresholdBytes: 1024 }],
           description: 'Compress answers: `thresholdBytes`, `encodings`. (@fastify/compress)',
         },
       ),
@@ -172,12 +179,17 @@ export const edgeOptions = {
     Type.Optional(
       Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
         additionalProperties: false,
+        hint: 'must begin with /, such as /assets',
+        examples: [{ '/assets': 'public' }],
         description: 'Folders of static files: URL prefix to folder. (@fastify/send)',
       }),
     ),
   ),
   trustProxy: option(
     { reach: 'answer', owner: 'fleet' },
-    Type.Optional(words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.')),
+    Type.Optional({
+      ...words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.'),
+      examples: [['10.0.0.0/8', 'loopback']],
+    }),
   ),
 }

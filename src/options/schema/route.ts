@@ -62,6 +62,7 @@ export const routeSchema = only({
     Type.Optional(
       Type.String({
         pattern: '^(?:[A-Za-z0-9_.-]+|\\[[A-Fa-f0-9:.]+\\])$',
+        hint: 'must be a host name without scheme, port and path, such as api.example.com',
         public: true,
         description: 'Host name of the route, without the port. Default: any.',
       }),
@@ -226,7 +227,11 @@ export const routeSchema = only({
             Type.String({ minLength: 1, description: "Method of the request. Default: the route's first." }),
           ),
           url: Type.Optional(
-            Type.String({ pattern: '^/', description: "URL of the request. Default: the route's." }),
+            Type.String({
+              pattern: '^/',
+              hint: 'must begin with /',
+              description: "URL of the request. Default: the route's.",
+            }),
           ),
           headers: Type.Optional(
             Type.Record(Type.String(), Type.String(), { description: 'Headers of the request.' }),

@@ -23,6 +23,7 @@ export const wasmServeSchema = only({
     { reach: 'answer', owner: 'fleet' },
     Type.Optional({
       ...mcpSettings,
+      examples: [{ url: '/mcp' }],
       description: 'Serve the routes as tools for agents: `url`, `toolsOnly`, `hosts`... (MCP)',
     }),
   ),

@@ -332,6 +332,7 @@ test('what the package exports changes only on purpose', () => {
       "PackageMissingError",
       "PartialBytesFullError",
       "PdkOutdatedError",
+      "PluginForeignError",
       "PluginImportError",
       "PluginInvalidError",
       "PluginLoadFailedError",

@@ -20,7 +20,12 @@ function folder(): string {
 
 const wrong: readonly [name: string, ConfigFormat, text: string, problem: string | RegExp][] = [
   ['JSON that ends too early', 'json', '{\n  "port": 1,', /^2:13: it is not JSON: the text ends too early$/],
-  ['JSON with a comma too many', 'json', '{"port": 1,\n}', '2:1: it is not JSON: unexpected "}"'],
+  [
+    'JSON with a comma too many',
+    'json',
+    '{"port": 1,\n}',
+    '2:1: it is not JSON: unexpected "}": remove the comma before it',
+  ],
   ['a key that JSON has twice', 'json', '{"port": 1,\n "port": 2}', '2:2: the key "port" is duplicate'],
   ['a key with a line break', 'yaml', '"a\\nb": 1', '1:1: a\\u000ab: unknown option'],
   ['a key that YAML has twice', 'yaml', 'port: 1\nport: 2', '2:1: the key "port" is duplicate'],
@@ -43,7 +48,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
   ],
   ['an option of routes at the top', 'yaml', 'wasi: true', /^1:1: wasi: unknown option; .*"defaults"/],
   ['a wrong type', 'json', '{"accessLog":\n "yes"}', '2:2: accessLog: must be true or false'],
-  ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be a whole number'],
+  ['a number that is text', 'yaml', 'port: "80"', '1:7: port: must be a whole number: remove the quotes'],
   ['a number out of range', 'yaml', 'port: 65536', /^1:7: port: must be from 0 to 65535/],
   ['a number without bounds', 'yaml', 'defaults: {bodyLimit: 1e99}', '1:23: this number is too large'],
   ['no number at all', 'yaml', 'port: .nan', '1:7: this number is too large'],
@@ -59,12 +64,12 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     '1:12: the value of << must be a map, or a list of maps',
   ],
   ['a merge key of JSON', 'json', '{"<<": {"port": 1}}', /^1:2: <<: unknown option/],
-  ['a switch where text belongs', 'yaml', 'admin: true', '1:8: admin: must be text'],
+  ['a switch where text belongs', 'yaml', 'admin: true', /^1:8: admin: must be HOST:PORT, PORT/],
   [
     'a path where a plug-in belongs',
     'yaml',
     'plugins: {a: a.wasm}',
-    /^1:14: plugins.a: must be an object, such as { source: ... }/,
+    /^1:14: plugins.a: must be an object, such as {"source":"hello.wasm"}/,
   ],
   [
     'a URL without a slash',
@@ -109,7 +114,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     'a contract that there is not',
     'yaml',
     'defaults: {contract: htp}',
-    /must be one of raw, http, simplism, hyper-mcp, websocket$/,
+    /must be one of raw, http, simplism, hyper-mcp, websocket; did you mean "http"\?$/,
   ],
   [
     'a host that is none',
