@@ -11,6 +11,14 @@ export const ChangeRefusedError = failure({
   remedy: 'Repeat the change at the next process.',
 })
 
+export const ServerStartingError = failure({
+  code: 'WASM_SERVE_STARTING',
+  status: 503,
+  message: 'The server is starting and has no routes yet: try again when /readyz answers 200',
+  cause: 'The server loads its first plug-ins. The admin API shows and changes them afterwards.',
+  remedy: 'Repeat the request after the seconds in `Retry-After`.',
+})
+
 export const AdminRequestError = failure({
   code: 'WASM_SERVE_ADMIN_REQUEST_INVALID',
   status: 400,
@@ -40,7 +48,7 @@ export const AdminForbiddenError = failure({
 export const AdminUnknownError = failure({
   code: 'WASM_SERVE_ADMIN_UNKNOWN',
   status: 404,
-  message: 'There is no %s "%s"',
+  message: 'There is no %s "%s"%s',
   cause: 'The admin API knows no such plug-in, version or route.',
   remedy: 'List the existing ones: `GET /api/plugins`, `GET /api/routes`.',
 })

@@ -226,6 +226,9 @@ const KEYS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
     listen: SERVER_AT_TOP,
     logging: '"logLevel" and "accessLog" are at the top',
     plugin: 'did you mean "plugins"?',
+    path: 'did you mean "url"?',
+    handler: 'did you mean "function"?',
+    export: 'did you mean "function"?',
   }),
 )
 

@@ -174,7 +174,8 @@ function oneOf(names: readonly unknown[], value: unknown): string {
 }
 
 function meantOf(names: readonly unknown[], value: unknown): string {
-  return typeof value === 'string' ? didYouMean(value, names.map(String)) : ''
+  const wrong = [value].flat().find((each) => !names.includes(each))
+  return typeof wrong === 'string' ? didYouMean(wrong, names.map(String)) : ''
 }
 
 /** The message for a value of another type. It does not have the value, which may be secret. */

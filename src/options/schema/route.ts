@@ -76,6 +76,7 @@ export const routeSchema = only({
       errors: [
         'WASM_SERVE_INSTANCE_START_FAILED',
         'WASM_SERVE_PDK_OUTDATED',
+        'WASM_SERVE_PLUGIN_FOREIGN',
         'WASM_SERVE_PLUGIN_IMPORT_MISSING',
         'WASM_SERVE_PLUGIN_INVALID',
         'WASM_SERVE_PLUGIN_LOAD_FAILED',

@@ -364,6 +364,7 @@ test('what the package exports changes only on purpose', () => {
       "RuntimeUnfitError",
       "ScopeMissingError",
       "ScriptInvalidError",
+      "ServerStartingError",
       "ShuttingDownError",
       "SignatureInvalidError",
       "SignatureMissingError",
