@@ -105,7 +105,8 @@ export function Figures({ label, history, filter, memory, notes }: FiguresProps)
           <span class="name">{name}</span>
           <span class="value">{value}</span>
           <span class="note">{note}</span>
-          <Chart values={points.map((point) => point[of])} />
+          {/* No memory at all is not known yet. */}
+          <Chart values={points.map((point) => (of === memory && point[of] === 0 ? undefined : point[of]))} />
         </div>
       ))}
     </section>

@@ -32,6 +32,18 @@ const VIEWS: ReadonlyMap<string, ViewEntry> = new Map([
   ['log', { title: 'Log', View: LogView }],
 ])
 
+/** An address that was mistyped, or is of another version. */
+function UnknownView() {
+  return (
+    <>
+      <h1>Not found</h1>
+      <p>
+        The console has nothing at this address. <a href="#/">Show the routes</a>
+      </p>
+    </>
+  )
+}
+
 const TOKEN_KEY = 'wasm-serve-token'
 
 const rootElement = document.getElementById('console')
@@ -99,7 +111,7 @@ function draw(): void {
   const [, name = '', rest = ''] = /^#?\/?([^/]*)\/?(.*)$/.exec(location.hash.split('?')[0] ?? '') ?? []
   const view =
     name === 'plugins' && rest !== '' ? { title: decodeFragment(rest), View: PluginView } : VIEWS.get(name)
-  const { title, View } = view ?? { title: 'Routes', View: RoutesView }
+  const { title, View } = view ?? { title: 'Not found', View: UnknownView }
   document.title = `${server ? title : 'Admin token'} – wasm-serve console`
   render(
     <>

@@ -151,8 +151,12 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
       <td data-label="Change">
         <div class="actions">
           {percent === 100 && <span class="note">–</span>}
-          {actionsFor(version, plugin.versions).map(({ text, rest, request, success }) => (
-            <button key={text} type="button" onClick={() => change(request, success)}>
+          {actionsFor(version, plugin.versions).map(({ text, rest, question, request, success }) => (
+            <button
+              key={text}
+              type="button"
+              onClick={() => (question === undefined || confirm(question)) && change(request, success)}
+            >
               {text}
               <span class="unseen"> {rest}</span>
             </button>
@@ -166,6 +170,8 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
 /** A button that changes the split of calls. */
 interface VersionAction {
   readonly text: string
+  /** What the user has to confirm, if it cannot be undone. */
+  readonly question?: string
   /** Text for screen readers, after the label. */
   readonly rest: string
   readonly request: Parameters<AdminApi['send']>
@@ -197,6 +203,7 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
   }
   const none: VersionAction = {
     text: 'Remove',
+    question: `Remove version ${short}? Its bytes are deleted.`,
     rest: `version ${short}`,
     request: ['DELETE', `/versions/${digest}`],
     success: `Version ${short} was removed.`,

@@ -86,12 +86,12 @@ function RouteRow({ route, server }: { readonly route: ShownRoute; readonly serv
     ['Waiting', waiting],
     ['Memory', formatBytes(bytes)],
   ] as const
+  const shownMethods = methods === '*' ? 'any' : methods
   return (
     <tr>
       <th scope="row">
-        <a href={`#/call/${id}`} aria-label={`Call ${methods} ${addressOf(route)}`}>
-          <span class="method">{methods === '*' ? 'any' : methods}</span>{' '}
-          <span class="path">{addressOf(route)}</span>
+        <a href={`#/call/${id}`} aria-label={`Call ${shownMethods} ${addressOf(route)}`}>
+          <span class="method">{shownMethods}</span> <span class="path">{addressOf(route)}</span>
         </a>
         {description !== undefined && <span class="note">{description}</span>}
         {tool && (

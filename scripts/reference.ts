@@ -6,7 +6,7 @@ import { METRICS, type Metric } from '../src/admin/metric-list.ts'
 import { COMMANDS } from '../src/cli/cli.ts'
 import { OTHER_FLAGS, renderUsage } from '../src/cli/help.ts'
 import '../src/errors/errors.ts'
-import { type FailureEntry, type FailureSite, failureEntries, statusOf } from '../src/errors/failure.ts'
+import { type FailureEntry, failureEntries, statusOf } from '../src/errors/failure.ts'
 import { LIMIT_NAMES, MODULE_LIMITS } from '../src/module/limits.ts'
 import { Secrets } from '../src/observe/log/secrets.ts'
 import type { OptionScope } from '../src/options/facts.ts'
@@ -211,27 +211,34 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 }
 
-const SITES: Readonly<Record<FailureSite, readonly [title: string, how: string]>> = {
-  log: ['Last line of the log', 'Written to standard error before the process exits.'],
-  command: [
-    'Commands and loading',
-    'A command prints the message and the code to standard error, and exits with 2 for a mistake of the caller, otherwise with 1.',
+/** Where failures appear that are no responses. */
+const SITES: readonly (readonly [title: string, how: string, isHere: (entry: FailureEntry) => boolean])[] = [
+  [
+    'Last line of the log',
+    'Written to standard error before the process exits.',
+    ({ site }) => site === 'log',
   ],
-  guest: ['In a guest', 'The guest gets the code, or a reason that begins with it.'],
-  extism: ['`wasm-serve/extism`', 'Thrown by plug-ins of `wasm-serve/extism`.'],
-}
+  [
+    'Mistakes in commands and plug-ins',
+    'A command prints the message and the code to standard error, and exits with 2.',
+    ({ site, isMistake }) => site === 'command' && isMistake === true,
+  ],
+  [
+    'Failures of commands',
+    'A command prints the message and the code to standard error, and exits with 1.',
+    ({ site, isMistake }) => site === 'command' && isMistake !== true,
+  ],
+  ['In a guest', 'The guest gets the code, or a reason that begins with it.', ({ site }) => site === 'guest'],
+  ['`wasm-serve/extism`', 'Thrown by plug-ins of `wasm-serve/extism`.', ({ site }) => site === 'extism'],
+]
 
-/** The failures that appear at a site, or as responses, by status and code. */
-function failuresAt(site?: FailureSite): FailureEntry[] {
-  return failureEntries()
-    .filter((entry) => entry.site === site)
-    .sort((a, b) => (site ? 0 : statusOf(a) - statusOf(b)) || (a.code < b.code ? -1 : 1))
-}
+const byCode = (a: FailureEntry, b: FailureEntry) => (a.code < b.code ? -1 : 1)
 
 function renderErrors(): string {
   const render = ({ code, cause, remedy }: FailureEntry) => `### ${code}\n\n${cause}\n\n${remedy}`
   const statuses = new Map<number, FailureEntry[]>()
-  for (const entry of failuresAt()) {
+  const failed = failureEntries().filter(({ site }) => site === undefined)
+  for (const entry of failed.sort((a, b) => statusOf(a) - statusOf(b) || byCode(a, b))) {
     const status = statusOf(entry)
     statuses.set(status, [...(statuses.get(status) ?? []), entry])
   }
@@ -239,8 +246,8 @@ function renderErrors(): string {
     const name = STATUS_CODES[status] ?? ''
     return `## ${`${status} ${name}`.trimEnd()}\n\n${entries.map(render).join('\n\n')}`
   })
-  const others = Object.entries(SITES).map(([site, [title, how]]) => {
-    const entries = failuresAt(site as FailureSite).map(render)
+  const others = SITES.map(([title, how, isHere]) => {
+    const entries = failureEntries().filter(isHere).sort(byCode).map(render)
     return `## ${title}\n\n${how}\n\n${entries.join('\n\n')}`
   })
   return `# Errors

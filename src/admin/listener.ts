@@ -5,11 +5,11 @@ import Fastify, {
   LogController,
   type onRequestHookHandler,
 } from 'fastify'
-import { RouteNotFoundError } from '../errors/errors.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import { guardMethods, refusedMethod } from '../route/method-guard.ts'
+import { routeNotFound } from '../route/route-error.ts'
 import { createHttpServer } from '../server/http-server.ts'
 import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
 
@@ -108,7 +108,7 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
   app.setErrorHandler(sendAnyError)
   app.addHook('onRoute', ({ url }) => guardMethods(app, [{ url }], true))
   app.setNotFoundHandler((request) => {
-    throw refusedMethod(app, request) ?? new RouteNotFoundError(request.method, request.url)
+    throw refusedMethod(app, request) ?? routeNotFound(request.method, request.url)
   })
   return app
 }

@@ -8,7 +8,7 @@ import type { Caller } from '../observe/observe.ts'
 import { compilePlugin } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
 import { openAppResources } from '../route/app-resources.ts'
-import { chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
+import { type ChosenRoute, chooseRoute, type OpenRoute, openRoute } from '../route/open-route.ts'
 import { IGNORED_OUTPUT } from '../route/streams/serve-streams.ts'
 import { type Command, type Host, renderPage, takeOwnFlags } from './command.ts'
 import { chooseEngineOf, INPUT_FLAGS, readGuestConfig, readInput } from './guest-config.ts'
@@ -52,7 +52,9 @@ export const callCommand: Command = {
     let opened: OpenRoute | undefined
     try {
       // No spare thread: after the loss of this one, no further call runs.
-      const chosen = await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared)
+      const chosen = withoutDefaultDeadline(
+        await chooseRoute({ ...route, plugin, spareWorkers: 0 }, [], shared),
+      )
       // No watchdog, and no deadline unless one is set: the user waits for the call and can interrupt it.
       opened = openRoute(chosen, 'call', 0, log)
       const { instances } = opened
@@ -76,6 +78,13 @@ export const callCommand: Command = {
       await shared.close()
     }
   },
+}
+
+/** In a thread too, the user waits as long as it takes. */
+function withoutDefaultDeadline(route: ChosenRoute): ChosenRoute {
+  const { engine, options } = route
+  if (engine.name === 'inline' || options.deadline.from !== 'default') return route
+  return { ...route, engine: { ...engine, timeoutMs: undefined } }
 }
 
 /** The input of a guest that streams is its body. @returns its output; empty if it has started an answer. */

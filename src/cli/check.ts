@@ -1,5 +1,6 @@
 import { commandConfiguration } from '../deploy/configuration.ts'
 import { listOf, openEach, openTogether, planServer } from '../deploy/plan.ts'
+import { checkState } from '../deploy/start.ts'
 import { CheckFailedError } from '../errors/errors.ts'
 import { openLog } from '../observe/log/log.ts'
 import { readConfig } from '../options/config.ts'
@@ -29,6 +30,7 @@ export const checkCommand: Command = {
     const failed = (error: unknown) => failures.push(error)
     const plan = await planServer(commandConfiguration(config, host), failed)
     const routes = plan ? await openEach(plan, failed) : []
+    if (plan) await checkState(plan.desired.configuration).catch(failed)
     if (plan && failures.length === 0)
       await openTogether(
         plan,

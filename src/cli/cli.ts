@@ -1,32 +1,7 @@
-import {
-  CheckFailedError,
-  ConfigInvalidError,
-  ConfigUnreadableError,
-  MountConflictError,
-  OptionsError,
-  ScriptInvalidError,
-  StateInvalidError,
-  StateUntrustedError,
-  TrustInvalidError,
-  UsageError,
-} from '../errors/errors.ts'
+import { isMistake } from '../errors/failure.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import type { Command, ExitCode, Host } from './command.ts'
 import { explain } from './explain.ts'
-
-/** Errors of the command line or the configuration. */
-const MISTAKES = [
-  CheckFailedError,
-  ConfigInvalidError,
-  ConfigUnreadableError,
-  MountConflictError,
-  OptionsError,
-  ScriptInvalidError,
-  StateInvalidError,
-  StateUntrustedError,
-  TrustInvalidError,
-  UsageError,
-]
 
 /**
  * Runs the command line.
@@ -42,8 +17,7 @@ export async function main(argv: readonly string[], host: Host): Promise<ExitCod
     return isExitCode(code) ? code : 0 // `void` can be any value, such as that of a stream's write
   } catch (error) {
     host.writeError(explain(error, host.secrets))
-    const isMistake = MISTAKES.some((mistake) => error instanceof mistake)
-    return isMistake && explainLimit(error) === undefined ? 2 : 1
+    return isMistake(error) && explainLimit(error) === undefined ? 2 : 1
   }
 }
 

@@ -79,7 +79,9 @@ export function readPluginConfig(
   const [source, exportName, tooMany] = config.words
   if (source === undefined) throw new UsageError(`name a plug-in, such as wasm-serve ${name} hello.wasm`)
   if (tooMany !== undefined)
-    throw new UsageError(`unexpected "${tooMany}": a plug-in and a function are the only arguments`)
+    throw new UsageError(
+      `unexpected "${tooMany}": a plug-in and a function are the only arguments; --input has the input of a guest`,
+    )
   if (exportName !== undefined && config.flags.route.entries.has('function'))
     throw new UsageError('the function is given twice, as --function and as an argument')
 

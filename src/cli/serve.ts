@@ -39,6 +39,8 @@ export const serve: Command = {
   },
 }
 
+const OTEL_ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT'
+
 /** A server that is served by a command. */
 export interface Serving {
   readonly url: string
@@ -68,6 +70,8 @@ export async function startServing(config: Config, host: Host, isDevelopment = f
   })
   const { options, served, routes, warnings, desired } = deployments.current
   for (const warning of warnings) log.warn(warning)
+  if (!options.otel && host.environment[OTEL_ENDPOINT])
+    log.warn(`${OTEL_ENDPOINT} is set, and has no effect without --otel (option "otel")`)
   const reloadBySignal = () => deployments.apply(reload, 'SIGHUP')
   const again = () => void onceMore(reloadBySignal).catch(() => undefined) // failures are already reported
   const restart = processes && (() => processes.requestRestart('SIGUSR2'))

@@ -3,6 +3,7 @@ import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
 import { optionsWhere } from '../options/facts.ts'
 import { routeSchema } from '../options/options-schema.ts'
 import { defaultMethod, type RouteIdentity } from '../options/served-route.ts'
+import { didYouMean } from '../platform/text.ts'
 import { sha256 } from '../plugin/source/digest.ts'
 import type { ManifestSettings } from '../plugin/source/manifest.ts'
 import { type Companions, type ModuleOrigin, renderSigner } from '../plugin/source/origin.ts'
@@ -154,15 +155,24 @@ export function routeId({ url, host = '', method, contract }: RouteIdentity): st
 /** @throws {@link AdminUnknownError} */
 export function pluginOf({ plugins }: Edits, name: string): PluginVersions {
   const plugin = plugins.get(name)
-  if (!plugin) throw new AdminUnknownError('plug-in', name)
+  if (!plugin) throw new AdminUnknownError('plug-in', name, didYouMean(name, plugins.keys()))
   return plugin
 }
 
-/** @throws {@link AdminUnknownError} */
+/**
+ * The version of a digest, or of its first digits: that of the version, or of its main module, which is in metrics.
+ *
+ * @throws {@link AdminUnknownError}, {@link AdminConflictError} if several versions begin so.
+ */
 export function versionOf({ versions }: PluginVersions, digest: string): Version {
-  const version = versions.find((version) => version.digest === digest)
-  if (!version) throw new AdminUnknownError('version', digest)
-  return version
+  const exact = versions.find((version) => version.digest === digest)
+  if (exact) return exact
+  const [found, other] = versions.filter((version) =>
+    [version.digest, mainModuleOf(version)?.digest].some((each) => each?.startsWith(digest)),
+  )
+  if (!found || digest === '') throw new AdminUnknownError('version', digest, '')
+  if (other) throw new AdminConflictError(`several versions begin with ${digest}: give more digits`)
+  return found
 }
 
 export function withPlugins(
@@ -203,10 +213,10 @@ export function withVersion(plugin: PluginVersions, version: Version): PluginVer
 
 /** @throws {@link AdminUnknownError}, {@link AdminConflictError} */
 export function withoutVersion(plugin: PluginVersions, digest: string): PluginVersions {
-  versionOf(plugin, digest)
-  if (plugin.over === digest || plugin.traffic.some((share) => share.digest === digest))
+  const gone = versionOf(plugin, digest)
+  if (plugin.over === gone.digest || plugin.traffic.some((share) => share.digest === gone.digest))
     throw new AdminConflictError('this version is in use')
-  return { ...plugin, versions: plugin.versions.filter((version) => version.digest !== digest) }
+  return { ...plugin, versions: plugin.versions.filter((version) => version !== gone) }
 }
 
 /**

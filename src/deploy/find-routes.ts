@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { ArtifactUnsupportedError, UsageError } from '../errors/errors.ts'
 import { callableExports } from '../module/entry-points.ts'
 import { atLocation, checkNode, checkRoute, withLocation } from '../options/check-config.ts'
@@ -173,17 +172,18 @@ class Finding {
     const odd = words.slice(1).filter((word) => !isSource(word))
     if (second !== undefined && third === undefined && !isFolder(first)) {
       const { plugin } = await this.#loadFor(this.#routeOf(first), nameOfWord(first))
+      if (UNIT.test(second) && !plugin.functions.some(({ name }) => name === second))
+        throw new UsageError(
+          `unexpected "${second}": a number and its unit are one word, such as 10${second}`,
+        )
       if (odd.length > 0 || plugin.functions.some(({ name }) => name === second)) {
         if (this.#config.flags.route.entries.has('function'))
           throw new UsageError('the function is given twice, as --function and as an argument')
         return { sources: [first], named: fromWord('function', second) }
       }
     }
-    if (odd.length > 0) {
-      throw new UsageError(
-        `unexpected "${odd.at(-1)}": it is not a plug-in, and after a single plug-in only a function and a port may follow`,
-      )
-    }
+    const last = odd.at(-1)
+    if (last !== undefined) throw new UsageError(`unexpected "${last}": ${reasonFor(last)}`)
     return { sources: words, named: mapOf([], COMMAND_LINE) }
   }
 
@@ -220,7 +220,7 @@ class Finding {
     if (chosen) {
       const { items, missing } = chosenRoutes(mount, plugin, chosen)
       if (missing.length === 0) return { items, leftOut: [] }
-      const message = `"exports" of the plug-in ${plugin.name} names functions that it does not export, or that have no URL: ${listed(missing)}`
+      const message = `"exports" of the plug-in ${plugin.name} names functions that it does not export, or that have no URL: ${listed(missing)} (it has ${listed(callableExports(plugin))})`
       return atLocation(node, () => {
         throw optionsError([problemAt(['plugin'], message)])
       })
@@ -296,6 +296,15 @@ class Finding {
   }
 }
 
+/** A unit of sizes or times. */
+const UNIT = /^(?:[kmgt]i?b|bytes|ms|s|sec|min|h)$/i
+
+function reasonFor(word: string): string {
+  return /^\d+$/.test(word)
+    ? 'only the last word is a port'
+    : 'it is not a plug-in, and after a single plug-in only a function and a port may follow'
+}
+
 /** @throws UsageError for arguments that are not plug-ins. */
 function refuseOddWords(words: readonly string[], commands: Iterable<string>): void {
   const file = words.find(isConfigFile)
@@ -307,22 +316,36 @@ function refuseOddWords(words: readonly string[], commands: Iterable<string>): v
   const [first] = words
   if (first === undefined || isSource(first)) return
   const usual = WORDS_OF_OTHERS.get(first)
-  if (usual !== undefined && !existsSync(first))
-    throw new UsageError(`there is no plug-in and no command "${first}": ${usual}`)
   const meant = nearest(first, commands)
-  if (meant !== undefined)
-    throw new UsageError(`there is no plug-in and no command "${first}"; did you mean "${meant}"?`)
+  const advice =
+    usual ?? (meant === undefined ? 'wasm-serve --help lists the commands' : `did you mean "${meant}"?`)
+  throw new UsageError(`there is no plug-in and no command "${first}"${usual ? ':' : ';'} ${advice}`)
 }
+
+const LISTS = 'wasm-serve check lists the routes of a configuration, wasm-serve inspect PLUGIN its functions'
+const CHECKS = 'wasm-serve check checks a configuration'
+const CALLS = 'wasm-serve call PLUGIN FUNCTION calls it once'
 
 /** Commands that other tools have, and what does the same here. */
 const WORDS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     watch: 'wasm-serve dev PLUGIN serves a plug-in again when it has changed',
     start: 'wasm-serve PLUGIN serves it',
-    run: 'wasm-serve PLUGIN serves it, and wasm-serve call PLUGIN FUNCTION calls it once',
+    run: `wasm-serve PLUGIN serves it, and ${CALLS}`,
     up: 'wasm-serve PLUGIN serves it, and wasm-serve alone what wasm-serve.yaml lists',
     create: 'wasm-serve new makes a project',
     version: 'wasm-serve --version prints it',
+    stop: 'Ctrl-C or SIGTERM ends a server',
+    list: LISTS,
+    ls: LISTS,
+    test: CHECKS,
+    validate: CHECKS,
+    lint: CHECKS,
+    exec: CALLS,
+    invoke: CALLS,
+    info: 'wasm-serve inspect PLUGIN describes it',
+    publish: 'wasm-serve push PLUGIN oci://... pushes it to a registry',
+    compile: 'wasm-serve build makes a plug-in of a script',
   }),
 )
 

@@ -162,7 +162,8 @@ export async function explainPlanFailure(
 /** A single failure unchanged; several as a list of messages. */
 export function combineErrors(failures: readonly unknown[]): unknown {
   const list = listOf(failures)
-  return failures.every((failure) => planMessage(failure) === list) ? failures[0] : new CheckFailedError(list)
+  if (failures.every((failure) => planMessage(failure) === list)) return failures[0]
+  return new CheckFailedError(list, { cause: new AggregateError(failures) })
 }
 
 /** Lists the messages of failures without duplicates. @throws errors without a code, which are bugs. */

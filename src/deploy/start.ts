@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { FastifyBaseLogger } from 'fastify'
+import { withLocation } from '../options/check-config.ts'
 import { type ConfigMap, nodeAt, toData } from '../options/config-node.ts'
 import { watchDescriptors } from '../platform/descriptors.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
@@ -7,7 +8,7 @@ import type { Staleness } from '../server/stale.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import type { Deployment, DeploymentContext, Deployments } from './deployments.ts'
 import { type Configuration, desiredState } from './desired-state.ts'
-import { NO_EDITS } from './edits.ts'
+import { type Edits, NO_EDITS } from './edits.ts'
 import { FileSnapshot } from './file-snapshot.ts'
 import { deploymentsFrom } from './live-deployments.ts'
 import { PluginTable } from './loader.ts'
@@ -87,7 +88,7 @@ export async function planFirst(
     async desire(configuration) {
       store = await openStore(configuration)
       const desired = store
-        ? desiredState(configuration, await store.read(), 1)
+        ? desiredState(configuration, await readEdits(store, configuration), 1)
         : { revision: 1, configuration, edits: NO_EDITS, warnings: [] }
       return { desired, resolving: { plugins, ...resolvedBy(store, false) } }
     },
@@ -99,6 +100,21 @@ function hasProcesses(server: ConfigMap): boolean {
   const node = nodeAt(server, ['processes'])
   const count = node && toData(node)
   return count === 'auto' || Number(count) > 0
+}
+
+/** Checks the state folder of a configuration. That of a fleet has something else. @throws the reason that it cannot be used. */
+export async function checkState(configuration: Configuration): Promise<void> {
+  if (nodeAt(configuration.server, ['fleet'])) return
+  const store = await openServerStore(configuration)
+  if (store) await readEdits(store, configuration)
+}
+
+async function readEdits(store: EditStore, { server }: Configuration): Promise<Edits> {
+  try {
+    return await store.read()
+  } catch (error) {
+    throw withLocation(error, server, 'state')
+  }
 }
 
 /** Loaded only where edits exist or are possible. */

@@ -54,7 +54,8 @@ export function editsInFolder(folder: string): EditStore {
   const readText = () =>
     readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
-      throw new StateInvalidError(folder, error.message, { cause: error })
+      const isFile = error.code === 'ENOTDIR'
+      throw new StateInvalidError(folder, isFile ? 'it is not a folder' : error.message, { cause: error })
     })
   return {
     place: folder,

@@ -10,6 +10,14 @@ export const ChangeRefusedError = failure({
   remedy: 'Retry when a process serves again.',
 })
 
+export const ServerStartingError = failure({
+  code: 'WASM_SERVE_STARTING',
+  status: 503,
+  message: 'The server is starting and has no routes yet: try again when /readyz answers 200',
+  cause: 'The server loads its first plug-ins. The admin API shows and changes them afterwards.',
+  remedy: 'Repeat the request after the seconds in `Retry-After`.',
+})
+
 export const AdminRequestError = failure({
   code: 'WASM_SERVE_ADMIN_REQUEST_INVALID',
   status: 400,
@@ -38,7 +46,7 @@ export const AdminForbiddenError = failure({
 export const AdminUnknownError = failure({
   code: 'WASM_SERVE_ADMIN_UNKNOWN',
   status: 404,
-  message: 'There is no %s "%s"',
+  message: 'There is no %s "%s"%s',
   cause: 'No such plug-in, version or route exists.',
   remedy: 'List them: `GET /api/plugins`, `GET /api/routes`.',
 })
@@ -63,8 +71,9 @@ export const RevisionMismatchError = failure({
 export const StateInvalidError = failure({
   code: 'WASM_SERVE_STATE_INVALID',
   site: 'command',
+  isMistake: true,
   message:
-    'State folder %s cannot be used: %s. Repair it, or move it away to start from the configuration alone',
+    'State folder %s cannot be used: %s. Name another with --state (option "state"), repair it, or move it away to start from the configuration alone',
   cause:
     'The state folder has content that wasm-serve did not write, or that only the configuration may set.',
   remedy: 'Restore a backup, or start with an empty folder.',
@@ -73,6 +82,7 @@ export const StateInvalidError = failure({
 export const StateUntrustedError = failure({
   code: 'WASM_SERVE_STATE_UNTRUSTED',
   site: 'command',
+  isMistake: true,
   message: 'State folder %s is not private to this user: %s',
   cause: 'Other users can write to the state folder or replace it.',
   remedy: 'Change the owner or mode as the message says.',

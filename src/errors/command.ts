@@ -5,6 +5,7 @@ import { failure } from './failure.ts'
 export const UsageError = failure({
   code: 'WASM_SERVE_USAGE_INVALID',
   site: 'command',
+  isMistake: true,
   message: '%s',
   cause: 'An argument, flag or environment variable is wrong.',
   remedy: 'Correct it. `wasm-serve help flags` lists all flags.',
@@ -13,6 +14,7 @@ export const UsageError = failure({
 export const OptionsError = failure({
   code: 'WASM_SERVE_OPTIONS_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Invalid options:\n%s',
   cause: 'Options are invalid.',
   remedy: 'Correct the listed [options](options.md).',
@@ -21,6 +23,7 @@ export const OptionsError = failure({
 export const ConfigUnreadableError = failure({
   code: 'WASM_SERVE_CONFIG_UNREADABLE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot read config file %s: %s',
   cause: 'The config file does not exist, exists several times, is too large, or is not UTF-8.',
   remedy: 'Name one file with `-c`, of at most 256 KiB.',
@@ -29,6 +32,7 @@ export const ConfigUnreadableError = failure({
 export const ConfigInvalidError = failure({
   code: 'WASM_SERVE_CONFIG_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Config file %s is not valid:\n%s',
   cause: 'The config file has errors.',
   remedy: 'Correct the listed lines.',
@@ -37,6 +41,7 @@ export const ConfigInvalidError = failure({
 export const MountConflictError = failure({
   code: 'WASM_SERVE_MOUNT_CONFLICT',
   site: 'command',
+  isMistake: true,
   message: 'Several routes have the same URL:\n%s',
   cause: 'Several plug-ins, functions or routes have the same URL.',
   remedy: 'Change the `url`, `host` or `method` of one of them.',
@@ -45,6 +50,7 @@ export const MountConflictError = failure({
 export const PluginNameSharedError = failure({
   code: 'WASM_SERVE_PLUGIN_NAME_SHARED',
   site: 'command',
+  isMistake: true,
   message:
     'Two different plug-ins have the name "%s", of %s and of %s: give each a name under "plugins" of a config file, or by loadPlugin',
   cause: 'Two plug-ins have the same [name](../serve/plug-ins.md#names).',
@@ -54,6 +60,7 @@ export const PluginNameSharedError = failure({
 export const CheckFailedError = failure({
   code: 'WASM_SERVE_CHECK_FAILED',
   site: 'command',
+  isMistake: true,
   message: '%s',
   isWhole: true,
   cause: '`wasm-serve check` found problems, or the server cannot start for several reasons.',
@@ -63,6 +70,7 @@ export const CheckFailedError = failure({
 export const ProjectNotMadeError = failure({
   code: 'WASM_SERVE_PROJECT_NOT_MADE',
   site: 'command',
+  isMistake: true,
   message: 'No project was created in %s: %s',
   cause: 'The folder has files (`new`) or a config file (`init`), or cannot be written.',
   remedy: '`new`: name an empty or new folder. `init`: edit the config file.',
@@ -80,6 +88,7 @@ export const BuildFailedError = failure({
 export const InputUnreadableError = failure({
   code: 'WASM_SERVE_INPUT_UNREADABLE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot read the input %s: %s',
   cause: '`call` or `bench` cannot read the input file.',
   remedy: 'Name a file that you can read.',
@@ -96,6 +105,7 @@ export const OutputUnwritableError = failure({
 export const PackageMissingError = failure({
   code: 'WASM_SERVE_PACKAGE_MISSING',
   site: 'command',
+  isMistake: true,
   message: 'The package %s, which %s needs, is not installed: %s',
   cause: 'An optional package is not installed.',
   remedy: 'Install the package that the message names.',

@@ -8,6 +8,8 @@ export type FailureEntry = FailureTexts &
 interface FailureTexts {
   /** Never renamed or reused. */
   readonly code: `WASM_SERVE_${string}`
+  /** Whether a user has to correct something first: the same attempt fails again, and the command exits with 2 instead of 1. */
+  readonly isMistake?: true
   /** What failed, the limit that it met, what to do. Its `%s` (texts) and `%d` (numbers) are the arguments of the class. */
   readonly message: string
   /** Whether long texts in the message stay whole. Default: each line is cut. */
@@ -90,6 +92,13 @@ export function messageWithCode({ message, code }: Error & { readonly code: stri
 export function errorFields(error: unknown): object {
   const isExpected = hasOwnCode(error) && error.code !== 'WASM_SERVE_INTERNAL_ERROR'
   return isExpected ? { code: error.code, reason: error.message } : { err: error }
+}
+
+/** Whether only users can repair what the error reports. A list of failures is a mistake if one of them is: the others do not matter until then. */
+export function isMistake(error: unknown): boolean {
+  if (!hasOwnCode(error)) return false
+  if (error.cause instanceof AggregateError) return error.cause.errors.some(isMistake)
+  return classes.get(error.code)?.entry.isMistake === true
 }
 
 /** Whether the error has a `WASM_SERVE_*` code. */

@@ -23,6 +23,7 @@ export const ToolResultInvalidError = failure({
 export const ToolSchemaInvalidError = failure({
   code: 'WASM_SERVE_TOOL_SCHEMA_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The %s of the tool %s cannot be used: %s',
   cause:
     'A [tool](../write/tools-for-agents.md) schema is not JSON Schema 2020-12, is too large, or does not describe an object.',
@@ -32,6 +33,7 @@ export const ToolSchemaInvalidError = failure({
 export const ToolExportMissingError = failure({
   code: 'WASM_SERVE_TOOL_EXPORT_MISSING',
   site: 'command',
+  isMistake: true,
   message: 'The plug-in %s was not made for hyper-mcp: it does not export %s',
   cause:
     'A plug-in with `contract: hyper-mcp` does not have the exports of that [interface](../write/tools-for-agents.md).',
@@ -41,6 +43,7 @@ export const ToolExportMissingError = failure({
 export const ToolConflictError = failure({
   code: 'WASM_SERVE_TOOL_CONFLICT',
   site: 'command',
+  isMistake: true,
   message: 'Several routes are tools with the same name. Set tool.name, or tool.enabled to false:\n%s',
   cause: 'Several routes are [tools](../write/tools-for-agents.md) with the same name.',
   remedy: 'Set `tool.name` or `tool.enabled: false` on one of them.',

@@ -5,6 +5,7 @@ import { failure } from './failure.ts'
 export const PluginUnreadableError = failure({
   code: 'WASM_SERVE_PLUGIN_UNREADABLE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot read plug-in %s: %s',
   cause: 'The file cannot be read.',
   remedy: 'Check its path and permissions.',
@@ -13,6 +14,7 @@ export const PluginUnreadableError = failure({
 export const PluginInvalidError = failure({
   code: 'WASM_SERVE_PLUGIN_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s cannot be used: %s',
   cause: 'The file is not a WebAssembly core module, or requires more memory than the limit.',
   remedy: 'Build a core module, not a component.',
@@ -21,6 +23,7 @@ export const PluginInvalidError = failure({
 export const ScriptInvalidError = failure({
   code: 'WASM_SERVE_SCRIPT_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Script %s cannot be used: %s',
   cause: 'The script has a syntax error or a missing import, exports no function, or throws while it loads.',
   remedy: 'Correct the line that the message names.',
@@ -38,6 +41,7 @@ export const PluginLoadFailedError = failure({
 export const PluginTooComplexError = failure({
   code: 'WASM_SERVE_PLUGIN_TOO_COMPLEX',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s is too complex to compile: %s has %d %s, the limit is %d: %s',
   cause: 'The module exceeds a [limit](../protect/module-limits.md) on compilation cost.',
   remedy: 'If you trust the plug-in, raise the limit with `--module-limit`.',
@@ -46,6 +50,7 @@ export const PluginTooComplexError = failure({
 export const PluginUnboundedError = failure({
   code: 'WASM_SERVE_PLUGIN_UNBOUNDED',
   site: 'command',
+  isMistake: true,
   message:
     'Plug-in %s uses %s, whose memory no limit covers: set --allow-gc (option "allowGc") to run it in a separate process',
   cause: 'The plug-in has garbage-collected types or keeps exceptions, whose memory has no limit.',
@@ -55,6 +60,7 @@ export const PluginUnboundedError = failure({
 export const SourceInvalidError = failure({
   code: 'WASM_SERVE_SOURCE_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in source %s cannot be used: %s',
   cause: 'The URL, digest or link of the plug-in is not valid.',
   remedy: 'Use a path, an `https` URL, or `#sha256=` with 64 hexadecimal digits.',
@@ -63,6 +69,7 @@ export const SourceInvalidError = failure({
 export const ManifestInvalidError = failure({
   code: 'WASM_SERVE_MANIFEST_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Manifest %s is not valid:\n%s',
   cause: 'The Extism manifest has errors.',
   remedy: 'Correct the listed keys.',
@@ -71,6 +78,7 @@ export const ManifestInvalidError = failure({
 export const DigestMismatchError = failure({
   code: 'WASM_SERVE_DIGEST_MISMATCH',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
   cause: "The content does not match the pinned digest or the manifest's `hash`.",
   remedy: 'Check the source. If the content is right, change the digest.',
@@ -103,15 +111,27 @@ export const DownloadTimeoutError = failure({
 export const DownloadTooLargeError = failure({
   code: 'WASM_SERVE_DOWNLOAD_TOO_LARGE',
   site: 'command',
+  isMistake: true,
   message: 'Cannot download %s: it is larger than %d bytes',
   cause: 'The download is larger than `downloadLimit`.',
   remedy: 'Raise `downloadLimit`.',
 })
 
+export const PluginForeignError = failure({
+  code: 'WASM_SERVE_PLUGIN_FOREIGN',
+  site: 'command',
+  isMistake: true,
+  message: 'Plug-in %s was not made for Extism; it is %s',
+  cause:
+    'The module cannot be used, and its imports and exports show for which other host it was made: a proxy, a browser, another runtime.',
+  remedy: 'Build the plug-in with an [Extism PDK](https://extism.org/docs/concepts/pdk).',
+})
+
 export const PluginImportError = failure({
   code: 'WASM_SERVE_PLUGIN_IMPORT_MISSING',
   site: 'command',
-  message: 'Plug-in %s has missing imports:\n%s',
+  isMistake: true,
+  message: 'Plug-in %s has missing imports; --functions provides functions, and --link modules:\n%s',
   cause: 'The plug-in has imports that nothing provides.',
   remedy: 'Provide them with `--functions` or `--link`.',
 })
@@ -119,6 +139,7 @@ export const PluginImportError = failure({
 export const PdkOutdatedError = failure({
   code: 'WASM_SERVE_PDK_OUTDATED',
   site: 'command',
+  isMistake: true,
   message:
     'Plug-in %s was built with an Extism PDK before version 1.0: it imports %s from "env". Rebuild it with a PDK of version 1.0 or later, which imports from "extism:host/env"',
   cause: 'The plug-in was built with an Extism PDK before 1.0.',
@@ -128,6 +149,7 @@ export const PdkOutdatedError = failure({
 export const WasiDisabledError = failure({
   code: 'WASM_SERVE_WASI_DISABLED',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s needs WASI (%s), which is disabled: remove --no-wasi (option "wasi": true)',
   cause: 'The plug-in requires WASI, which is disabled.',
   remedy: 'Remove `--no-wasi`, or the options that require WASI.',
@@ -136,6 +158,7 @@ export const WasiDisabledError = failure({
 export const AllowedPathError = failure({
   code: 'WASM_SERVE_ALLOWED_PATH_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The allowed path %s cannot be opened: %s (--allow-path, or allowed_paths of the manifest)',
   cause: 'A path for the guest is not a folder.',
   remedy: 'Name a folder that exists.',
@@ -144,6 +167,7 @@ export const AllowedPathError = failure({
 export const RuntimeUnfitError = failure({
   code: 'WASM_SERVE_RUNTIME_UNFIT',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s cannot run on the %s runtime, which has no %s: use --runtime kernel',
   cause: 'The route or manifest requires a feature that the runtime lacks.',
   remedy: 'Use the kernel runtime (the default), or remove the option.',
@@ -152,6 +176,7 @@ export const RuntimeUnfitError = failure({
 export const HostFunctionInvalidError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Invalid host functions:\n%s',
   cause: 'The module of host functions cannot be used.',
   remedy: 'Export an object of namespaces with functions. `extism:host/env` is reserved.',
@@ -160,6 +185,7 @@ export const HostFunctionInvalidError = failure({
 export const HostFunctionAsyncError = failure({
   code: 'WASM_SERVE_HOST_FUNCTION_ASYNC',
   site: 'command',
+  isMistake: true,
   message: 'Host function %s is async: %s',
   cause: 'The plug-in imports an async host function.',
   remedy: 'Use Node.js 24 or later. For a store, `--workers 1` is enough.',
@@ -177,6 +203,7 @@ export const InstanceStartError = failure({
 export const FunctionUnknownError = failure({
   code: 'WASM_SERVE_FUNCTION_UNKNOWN',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s: %s',
   cause: 'The function does not exist or cannot be called, or none of several is selected.',
   remedy: 'Name a function that `wasm-serve inspect` lists.',

@@ -21,6 +21,7 @@ export const RegistryRefusedError = failure({
 export const CredentialsInvalidError = failure({
   code: 'WASM_SERVE_CREDENTIALS_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The registry credentials in %s cannot be used: %s',
   cause: 'The Docker configuration or its credential helper cannot be used.',
   remedy: 'Repair the file, or log in again (`docker login`, `oras login`).',
@@ -46,6 +47,7 @@ export const PullNeverError = failure({
 export const TrustInvalidError = failure({
   code: 'WASM_SERVE_TRUST_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The trust setting %s cannot be used: %s',
   cause: 'A key, trusted root or policy of `trust` cannot be used.',
   remedy: 'Name a PEM file with a public key, or a trusted root of Sigstore.',
@@ -54,6 +56,7 @@ export const TrustInvalidError = failure({
 export const TrustPolicyMissingError = failure({
   code: 'WASM_SERVE_TRUST_POLICY_MISSING',
   site: 'command',
+  isMistake: true,
   message: 'Plug-in %s is refused: signatures are required, and no policy of "trust" applies to it: %s',
   cause: '`requireSignatures` is set, and no policy of `trust` applies.',
   remedy: 'Add a policy for the prefix. For a file or URL, pin a digest.',

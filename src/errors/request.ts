@@ -5,7 +5,7 @@ import { failure } from './failure.ts'
 export const ApiKeyRefusedError = failure({
   code: 'WASM_SERVE_API_KEY_REFUSED',
   status: 401,
-  message: 'This server needs an API key, as Authorization: Bearer KEY or as x-api-key',
+  message: '%s: send one of its keys as Authorization: Bearer KEY or as x-api-key',
   cause: 'The request has none of the [`apiKeys`](../protect/tls-keys-cors.md).',
   remedy: 'Send a key as `Authorization: Bearer KEY` or `x-api-key`.',
 })
@@ -30,7 +30,7 @@ export const JwtKeysUnavailableError = failure({
 export const RouteNotFoundError = failure({
   code: 'WASM_SERVE_ROUTE_NOT_FOUND',
   status: 404,
-  message: 'No route matches %s %s',
+  message: 'No route matches %s %s%s',
   cause: 'No route has this URL.',
   remedy: 'Compare it with the routes that `wasm-serve check` prints.',
 })

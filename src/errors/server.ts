@@ -5,6 +5,7 @@ import { failure } from './failure.ts'
 export const RouteConflictError = failure({
   code: 'WASM_SERVE_ROUTE_CONFLICT',
   site: 'command',
+  isMistake: true,
   message: 'Two routes match %s %s: give one of them another "url", "method" or "host"',
   cause: 'Two routes have the same method, URL and host.',
   remedy: 'Change the `method`, `url` or `host` of one of them.',
@@ -13,6 +14,7 @@ export const RouteConflictError = failure({
 export const RouteInvalidError = failure({
   code: 'WASM_SERVE_ROUTE_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The route %s cannot be added: %s',
   cause: 'The URL is not valid, or the app already has a route there.',
   remedy: 'Correct the URL, or remove the other route.',
@@ -45,6 +47,7 @@ export const ListenError = failure({
 export const TlsInvalidError = failure({
   code: 'WASM_SERVE_TLS_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'TLS file %s cannot be used: %s',
   cause: 'A `tls` file cannot be read, is not PEM, or the key does not match the certificate.',
   remedy: 'Name a PEM file with the certificate chain, and its key.',
@@ -53,6 +56,7 @@ export const TlsInvalidError = failure({
 export const JwtKeyInvalidError = failure({
   code: 'WASM_SERVE_JWT_KEY_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'JWT key %s cannot be used: %s',
   cause: 'A `jwt` file cannot be read, is not a key, or is for other algorithms.',
   remedy: 'Name a PEM, JWK or JWKS file with keys of the allowed algorithms.',
@@ -61,6 +65,7 @@ export const JwtKeyInvalidError = failure({
 export const StaticFolderError = failure({
   code: 'WASM_SERVE_STATIC_FOLDER_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'The static folder %s cannot be served: %s',
   cause: 'A folder of `static` cannot be opened.',
   remedy: 'Name a folder that the server can read.',
@@ -98,6 +103,7 @@ export const PrimaryGoneError = failure({
 export const ProcessesNotSharedError = failure({
   code: 'WASM_SERVE_PROCESSES_NOT_SHARED',
   site: 'command',
+  isMistake: true,
   message: 'Route %s uses %s, which serving processes cannot share: %s',
   cause:
     'With [serving processes](../operate/processes.md), guests cannot use `vars: shared` or the store `memory:`.',

@@ -87,6 +87,7 @@ export const NamespaceNotRenamedError = failure({
 export const NamespaceSharedError = failure({
   code: 'WASM_SERVE_NAMESPACE_SHARED',
   site: 'command',
+  isMistake: true,
   message:
     'Plug-in "%s" (%s) and plug-in "%s" (%s) would share the namespace "%s" of the store: set kv.namespace to it on both to share it, else to another one',
   cause: 'The `kv.namespace` of a plug-in is the [name](../serve/plug-ins.md#names) of another one.',
@@ -104,6 +105,7 @@ export const StoreNotEmptyError = failure({
 export const StoreExportInvalidError = failure({
   code: 'WASM_SERVE_STORE_EXPORT_INVALID',
   site: 'command',
+  isMistake: true,
   message: 'Cannot import %s, line %d: %s',
   cause: '`wasm-serve store import`: the input is not a complete export. Nothing was written.',
   remedy: 'Use a complete file of `wasm-serve store export`.',

@@ -1,6 +1,7 @@
-import { FunctionUnknownError } from '../errors/errors.ts'
+import { FunctionUnknownError, PluginForeignError } from '../errors/errors.ts'
 import { didYouMean } from '../platform/text.ts'
-import type { FunctionExport, Signature } from './module-view.ts'
+import { foreignKind } from './foreign.ts'
+import type { FunctionExport, ImportedItem, Signature } from './module-view.ts'
 
 /** The program of a WASI command: it runs once per instance, and its state is not reused. */
 export const START = '_start'
@@ -43,6 +44,7 @@ export function isCommand(exported: ReadonlySet<string>): boolean {
 /** A function export of a module or a plug-in. */
 interface WithFunctions {
   readonly functions: readonly FunctionExport[]
+  readonly imports?: readonly ImportedItem[]
 }
 
 /**
@@ -89,7 +91,7 @@ export function chooseExport(
   const callable = callableExports(plugin)
   if (named === undefined) {
     const [only, ...others] = callable
-    if (only === undefined) throw new FunctionUnknownError(plugin.name, nothingToCall(plugin))
+    if (only === undefined) throw notCallable(plugin, nothingToCall(plugin))
     if (others.length > 0) {
       throw new FunctionUnknownError(
         plugin.name,
@@ -101,17 +103,15 @@ export function chooseExport(
 
   const exported = plugin.functions.find(({ name }) => name === named)
   if (!exported) {
-    const known = callable.length > 0 ? `it has ${listNames(callable)}` : nothingToCall(plugin)
+    if (callable.length === 0) throw notCallable(plugin, nothingToCall(plugin))
     throw new FunctionUnknownError(
       plugin.name,
-      `it has no function "${named}"${didYouMean(named, callable)} (${known})`,
+      `it has no function "${named}"${didYouMean(named, callable)} (it has ${listNames(callable)})`,
     )
   }
   if (!hasCallSignature(exported.signature)) {
-    throw new FunctionUnknownError(
-      plugin.name,
-      `"${named}" is ${describeExport(exported.signature)}; a function that can be called takes nothing and returns numbers or nothing`,
-    )
+    const problem = `"${named}" is ${describeExport(exported.signature)}; a function that can be called takes nothing and returns numbers or nothing`
+    throw notCallable(plugin, problem)
   }
   return named
 }
@@ -126,10 +126,16 @@ export function problemWithExport({ name, signature }: FunctionExport): string |
   return TOOLCHAIN.test(name) ? 'its toolchain added it for internal use' : undefined
 }
 
+function notCallable(plugin: WithFunctions & { readonly name: string }, problem: string): Error {
+  const { name, functions, imports } = plugin
+  const kind = foreignKind({ ...(imports && { imports }), names: functions.map((each) => each.name) })
+  return kind === undefined ? new FunctionUnknownError(name, problem) : new PluginForeignError(name, kind)
+}
+
 function nothingToCall(plugin: WithFunctions): string {
   const others = plugin.functions.map(({ name, signature }) => `${name} ${describeExport(signature)}`)
   const found = others.length > 0 ? `it exports only ${listNames(others)}` : 'it exports no functions at all'
-  return `no function can be called: ${found}`
+  return `no function can be called: ${found}; one that can takes nothing, and reads its input with an Extism PDK`
 }
 
 function hasCallSignature({ params, results }: Signature): boolean {

@@ -11,6 +11,7 @@ import {
   renderOrigin,
   toData,
 } from './config-node.ts'
+import { flags } from './flags.ts'
 import {
   type CheckedRouteOptions,
   type CheckedServerOptions,
@@ -68,12 +69,19 @@ export function atLocation<Checked>(node: ConfigMap, check: () => Checked): Chec
     if (!(error instanceof OptionsError)) throw error
     const lines = problemsOf(error).map(({ option, path, ofKey, message }) => {
       const origin = originAt(node, path, ofKey)
-      const what = namesOption(origin) ? '' : `${option.replace(/^routes\[\d+\]\./, '')}: `
+      const name = option.replace(/^routes\[\d+\]\./, '')
+      const flag = isCommandLine(origin) && flags.find((each) => each.option === name)
+      if (flag) return `  --${flag.name}: ${message}`
+      const what = namesOption(origin) ? '' : `${name}: `
       return `  ${renderOrigin(origin)}: ${what}${message}`
     })
     // A wrong value in the defaults appears in each route.
     throw new OptionsError([...new Set(lines)].join('\n'), { cause: error })
   }
+}
+
+function isCommandLine(origin: Origin): boolean {
+  return origin.kind === 'flag' && origin.name === COMMAND_LINE.name
 }
 
 /** True for flags and variables; a line of a file, a word and the admin API have several. */

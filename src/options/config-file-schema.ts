@@ -17,6 +17,7 @@ export const configFileSchema: Schema = closedObject({
   defaults: { ...closedObject(shared), description: 'Options of all routes.' },
   plugins: {
     type: 'object',
+    examples: [{ hello: { source: 'hello.wasm' } }],
     description: 'Plug-ins by name. Without `routes` each is served at `/<name>`.',
     additionalProperties: {
       ...closedObject({
@@ -37,11 +38,13 @@ export const configFileSchema: Schema = closedObject({
         ...shared,
       }),
       required: ['source'],
+      examples: [{ source: 'hello.wasm' }],
     },
   },
   routes: {
     type: 'array',
     minItems: 1,
+    examples: [[{ url: '/hello', plugin: 'hello.wasm' }]],
     description: 'The routes. Their options win over those of the plug-in, which win over `defaults`.',
     items: { ...closedObject(routeOptionSchemas), required: ['plugin'] },
   },

@@ -33,7 +33,7 @@ import {
   readConfigText,
   variablesIn,
 } from './config-text.ts'
-import { isEntryKind, kindOf, parseValue } from './flags.ts'
+import { type Flag, flags, isEntryKind, kindOf, parseValue } from './flags.ts'
 import { configRoutes } from './merge.ts'
 import { checkValue, type Problem, type Schema } from './schema.ts'
 import { type RouteIdentity, routeConflicts } from './served-route.ts'
@@ -46,6 +46,8 @@ const TOML_NAME = 'wasm-serve.toml'
 
 /** The size above which files are rejected: YAML takes quadratic time for some inputs. */
 const MAX_CONFIG_BYTES = 262_144
+
+const SERVER_AT_TOP = 'options of the server, such as "port", are at the top'
 
 /** Maximum number of reported problems: one screen. */
 const MAX_PROBLEMS = 30
@@ -125,6 +127,8 @@ function formatOf(path: string): ConfigFormat {
 const NO_TOML =
   'config files are YAML (.yaml, .yml) or JSON (.json); TOML is not supported: rewrite it as YAML'
 
+const NO_MAP = 'a config file must be a map of options, such as {"plugins":{"hello":{"source":"hello.wasm"}}}'
+
 function raise(error: unknown): never {
   throw error
 }
@@ -170,7 +174,7 @@ function checkConfig(
     }
   } else if (problems.length === 0) {
     const place: FilePosition = { kind: 'file', file: path, line: 1, column: 1 }
-    problems.push({ place, message: 'a config file must be a map of options' })
+    problems.push({ place, message: NO_MAP })
   }
   throw new ConfigInvalidError(path, renderProblem(problems))
 }
@@ -183,17 +187,50 @@ function shapeProblems(values: ConfigNode, known: readonly FileProblem[]): FileP
   return found
     .map(({ option, path, ofKey, message }) => ({
       place: originAt(values, path, ofKey) as FilePosition,
-      message: `${option}: ${message}${ofKey && path.length === 1 ? whereElse(option) : ''}`,
+      message: `${option}: ${ofKey ? unknownKey(path, message) : message}`,
     }))
     .filter(({ place }) => !places.has(placeKey(place)))
 }
 
-function whereElse(option: string): string {
-  const { properties = {} } = configFileSchema.properties?.defaults ?? {}
-  return Object.hasOwn(properties, option)
-    ? '; it is an option of "defaults", of a plug-in or of a route'
-    : ''
+/** Adds where an option belongs that is unknown at a path. */
+function unknownKey(path: readonly string[], message: string): string {
+  const name = path.at(-1) ?? ''
+  const { properties: top = {} } = configFileSchema
+  const has = (schema: Schema | undefined) => Object.hasOwn(schema?.properties ?? {}, name)
+  const flag = flags.find((each) => each.name === name && each.option !== name)
+  if (flag && path.length < 4) return `unknown option; did you mean "${flag.option}"${placeOf(flag, path)}?`
+  if (message.includes('did you mean')) return message
+  const advice =
+    path[0] === 'routes' && name === 'source' ? 'did you mean "plugin"?' : KEYS_OF_OTHERS.get(name)
+  if (advice !== undefined) return `${message}; ${advice}`
+  if (path.length === 1 && has(top.defaults))
+    return `${message}; it is an option of "defaults", of a plug-in or of a route`
+  if (has(top.routes?.items))
+    return `${message}; it is an option of a route, such as ${JSON.stringify(top.routes?.examples?.[0])}`
+  return path.length > 1 && Object.hasOwn(top, name)
+    ? `${message}; it is an option of the server, at the top of the file`
+    : message
 }
+
+function placeOf({ scope }: Flag, path: readonly string[]): string {
+  if (scope === 'route' && path.length === 1) return ' in "defaults", a plug-in or a route'
+  return scope !== 'route' && path.length > 1 ? ' at the top of the file' : ''
+}
+
+/** Keys that other tools have, and what does the same here. */
+const KEYS_OF_OTHERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    metrics: 'the listeners of "probes" and "admin" serve /metrics',
+    server: SERVER_AT_TOP,
+    http: SERVER_AT_TOP,
+    listen: SERVER_AT_TOP,
+    logging: '"logLevel" and "accessLog" are at the top',
+    plugin: 'did you mean "plugins"?',
+    path: 'did you mean "url"?',
+    handler: 'did you mean "function"?',
+    export: 'did you mean "function"?',
+  }),
+)
 
 /** Routes that match the same requests. */
 function routeConflictProblems(values: ConfigMap): FileProblem[] {
@@ -386,6 +423,12 @@ function readNumber(node: ConfigScalar, schema: Schema, context: ValueContext, n
 }
 
 function absolutePath(node: ConfigScalar, text: string, schema: Schema, context: ValueContext): ConfigScalar {
+  const [, variable] = /^(~|\$[A-Za-z_]\w*)(?:\/|$)/.exec(text) ?? []
+  if (variable !== undefined) {
+    const name = variable === '~' ? 'HOME' : variable.slice(1)
+    context.refuse(node.origin, `"${variable}" is not replaced in a config file: write "\${${name}}"`)
+    return node
+  }
   if ((schema.holds === 'source' || schema.holds === 'folder') && isUrl(text)) return node
   if (schema.holds === 'address' && !text.includes('/')) return node
   if (schema.holds === 'store' && !text.startsWith(LMDB)) return node

@@ -86,7 +86,7 @@ export function mapOf(
 }
 
 /** A value from the command line that no flag set. */
-export const COMMAND_LINE: Origin = { kind: 'flag', name: 'command line' }
+export const COMMAND_LINE = { kind: 'flag', name: 'command line' } as const satisfies Origin
 
 /** An option set by a word of the command line. */
 export function fromWord(option: string, value: string): ConfigMap {

@@ -103,8 +103,12 @@ class ConfigTextReader {
     // After a misplaced token the following ones are also wrong: only the first is reported.
     const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
     const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
-    for (const { pos, message } of [...errors, ...document.warnings])
-      this.#refuse(this.#place(pos[0]), message + hintFor(text, pos[0]))
+    const told = new Set<number>() // one mistake may have several consequences at one place
+    for (const { pos, code, message } of [...errors, ...document.warnings]) {
+      if (!told.has(pos[0]))
+        this.#refuse(this.#place(pos[0]), messageOf(code, message) + hintFor(text, pos[0]))
+      told.add(pos[0])
+    }
     if (second)
       this.#refuse(
         this.#place(second.range[0]),
@@ -224,6 +228,24 @@ function insides(token: CST.Token): CST.Token[] {
   if (!('items' in token)) return []
   return token.items.flatMap(({ key, value }) => [key, value].filter((inside) => inside != null))
 }
+
+/** The library's message in plain words, with what to do. */
+function messageOf(code: string, message: string): string {
+  if (message.startsWith('Flow ')) return 'a { or [ is opened before and not closed'
+  return (
+    PLAIN_MESSAGES.get(code) ?? `${message}${code === 'BAD_SCALAR_START' ? ': put the text in quotes' : ''}`
+  )
+}
+
+const PLAIN_MESSAGES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    BAD_ALIAS: 'a text with * at its start needs quotes, such as "*"',
+    BLOCK_AS_IMPLICIT_KEY: 'a text with a colon before a space or at its end needs quotes, such as "memory:"',
+    MISSING_CHAR: 'a quote is opened before and not closed, or a colon is missing after a name',
+    MULTILINE_IMPLICIT_KEY: 'a colon is missing after a name, as in port: 8080',
+    TAB_AS_INDENT: 'lines are indented with spaces, not with tabs',
+  }),
+)
 
 /** A hint about missing quotes: within a YAML map, the braces of a variable would begin a map. */
 function hintFor(text: string, offset: number): string {

@@ -187,22 +187,40 @@ function readFlags(argv: readonly string[], options: Scopes) {
   const asked = { help: false, version: false, printConfig: false }
   let manifest: string | undefined
   const lists = new Map<Flag, string[]>()
+  const once = new GivenOnce()
   let configFile: string | undefined
   for (const token of tokens) {
     if (token.kind === 'positional') words.push(token.value)
     else if (token.kind === 'option') {
       if (token.name === 'help' || token.name === 'version') asked[token.name] = true
       else if (token.name === 'print-config') asked.printConfig = true
-      else if (token.name === 'manifest') manifest = flagValue(token)
-      else if (token.name === 'config-file') configFile = flagValue(token)
+      else if (token.name === 'manifest') manifest = once.take(token.name, pathValue(token))
+      else if (token.name === 'config-file') configFile = once.take(token.name, pathValue(token))
       else if (token.name === 'set-config') {
         addEntries(options.route, 'config', parseFlagEntries('pairs', flagValue(token), token.rawName))
-      } else readFlag(token, options, lists)
+      } else readFlag(token, options, lists, once)
     }
   }
   // All uses of a list's flag together replace its variable: the variable must not add values that the flags omit.
   for (const [{ scope, option }, texts] of lists) options[scope][option] = texts
   return { words, manifest, configFile, ...asked }
+}
+
+/** Flags that have one value: with two, one would be lost. */
+class GivenOnce {
+  readonly #values = new Map<string, string>()
+
+  /**
+   * @param name - Of the flag, without dashes; for an entry, with its key.
+   * @throws {@link UsageError} if it was given before with another value.
+   */
+  take<Value>(name: string, value: Value): Value {
+    const text = JSON.stringify(value)
+    if ((this.#values.get(name) ?? text) !== text)
+      throw new UsageError(`--${name} is given twice, with different values: remove one of them`)
+    this.#values.set(name, text)
+    return value
+  }
 }
 
 interface FlagToken {
@@ -216,6 +234,7 @@ function readFlag(
   { name, rawName, value, inlineValue }: FlagToken,
   scopes: Scopes,
   lists: Map<Flag, string[]>,
+  once: GivenOnce,
 ): void {
   const negated = name.startsWith('no-')
   const flag = flags.find((flag) => flag.name === (negated ? name.slice(3) : name))
@@ -224,14 +243,22 @@ function readFlag(
 
   if (flag.kind === 'boolean') {
     if (negated && inlineValue) throw new UsageError(`${rawName}: takes no value`)
-    options[flag.option] = inlineValue ? parseValue('boolean', value ?? '', rawName) : !negated
+    const isOn = inlineValue ? parseValue('boolean', value ?? '', rawName) : !negated
+    options[flag.option] = once.take(flag.name, isOn)
     return
   }
   const text = flagValue({ name, rawName, value, inlineValue })
   if (flag.kind === 'hosts') lists.set(flag, [...(lists.get(flag) ?? []), text])
-  else if (isEntryKind(flag.kind))
-    addEntries(options, flag.option, [parseFlagEntry(flag.kind, text, rawName)])
-  else options[flag.option] = parseValue(flag.kind, text, rawName)
+  else if (isEntryKind(flag.kind)) {
+    const [key, entry] = parseFlagEntry(flag.kind, text, rawName)
+    addEntries(options, flag.option, [[key, once.take(`${flag.name} ${key}`, entry)]])
+  } else options[flag.option] = once.take(flag.name, parseValue(flag.kind, text, rawName))
+}
+
+function pathValue(token: FlagToken): string {
+  const path = flagValue(token)
+  if (path === '') throw new UsageError(`${token.rawName}: needs the path of a file`)
+  return path
 }
 
 /** @throws {@link UsageError} if it is missing; a value that begins like a flag must be joined by `=`. */

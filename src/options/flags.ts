@@ -220,7 +220,10 @@ function parseNumber(text: string, where: string): FlagEntry {
 
 function parsePair(text: string, where: string): [key: string, value: string] {
   const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`${where}: must be KEY=VALUE, not "${text}"`)
+  if (at < 1) {
+    const file = /\.(?:ya?ml|json)$/i.test(text) ? `; a config file is named by -c ${text}` : ''
+    throw new UsageError(`${where}: must be KEY=VALUE, not "${text}"${file}`)
+  }
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
@@ -271,9 +274,11 @@ const UNITS: Readonly<Record<string, number>> = {
   kb: 1e3,
   mb: 1e6,
   gb: 1e9,
+  tb: 1e12,
   kib: 1024,
   mib: 1024 ** 2,
   gib: 1024 ** 3,
+  tib: 1024 ** 4,
 }
 
 const TIME_UNITS: Readonly<Record<string, number>> = {

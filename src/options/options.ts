@@ -122,6 +122,7 @@ function checkWith<Options>(schema: object, options: unknown): Options {
   const copy = checkValue(options, schema, found)
   if (found.length === 0)
     found.push(
+      ...urlProblems(copy as Partial<CheckedWasmServeOptions>),
       ...headerProblems(copy as Partial<CheckedWasmServeOptions>),
       ...isolationProblems(copy as Partial<CheckedWasmServeOptions>),
       ...edgeProblems(copy as Partial<CheckedServerOptions>),
@@ -190,6 +191,19 @@ export function optionsError(found: readonly Problem[]): InstanceType<typeof Opt
   return error
 }
 
+/** Reports URLs that no request has. What follows the regular expression of a parameter, in parentheses, is not checked. */
+function urlProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
+  return routes.flatMap(({ url }, index) => {
+    const [plain = ''] = url.replaceAll('::', '').split('(', 1)
+    const problem = /\?.|#/.test(plain)
+      ? 'must have no query and no fragment: a route answers with any query'
+      : /:(?!\w)/.test(plain)
+        ? 'has a parameter without a name: write :id, or :: for a colon'
+        : undefined
+    return problem === undefined ? [] : [problemAt(['routes', String(index), 'url'], problem)]
+  })
+}
+
 /** Checks beyond the schema: the headers of an answer. */
 function headerProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
   return routes.flatMap(({ headers }, index) =>
@@ -247,6 +261,7 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
     ...Object.keys(options)
       .filter((name) => NEEDING_PROCESSES.has(name) && !options.processes)
       .map((name) => problemAt([name], 'has no effect without processes')),
+    ...listenerProblems(options),
     ...fleetProblems(options),
     ...(jwt ? jwtProblems(jwt) : []),
     ...(cors?.credentials ? corsProblems(cors) : []),
@@ -260,6 +275,47 @@ function edgeProblems(options: Partial<CheckedServerOptions>): Problem[] {
       : []),
     ...(http2 && !tls ? [problemAt(['http2'], 'needs tls: HTTP/2 without TLS (h2c) is not supported')] : []),
   ]
+}
+
+/** Two listeners of one process cannot have the same address. */
+function listenerProblems({ socket, ...options }: Partial<CheckedServerOptions>): Problem[] {
+  const { host = '', port, admin, probes } = options
+  const own = socket === undefined ? { host, port: String(port) } : { path: socket }
+  const all = [
+    { name: 'port', at: own },
+    ...Object.entries({ admin, probes }).flatMap(([name, address]) =>
+      address === undefined ? [] : [{ name, at: listenerAt(address) }],
+    ),
+  ]
+  return all.flatMap(({ name, at }, index) => {
+    const other = all.slice(0, index).find((each) => areSame(each.at, at))
+    if (!other) return []
+    const taken = at.path ?? `port ${at.port}`
+    const whose = other.name === 'port' ? 'the server itself' : `"${other.name}"`
+    return [problemAt([name], `${taken} is already that of ${whose}: choose another`)]
+  })
+}
+
+/** Where a listener listens. */
+interface ListenerAt {
+  readonly host?: string
+  readonly port?: string
+  /** Of a Unix socket. */
+  readonly path?: string
+}
+
+/** The place of `admin` or `probes`: see `parseOperatorAddress`. */
+function listenerAt(address: string): ListenerAt {
+  if (address.includes('/')) return { path: address }
+  const end = address.lastIndexOf(':')
+  return { host: end < 0 ? '127.0.0.1' : address.slice(0, end), port: address.slice(end + 1) }
+}
+
+function areSame(one: ListenerAt, other: ListenerAt): boolean {
+  if (one.path !== undefined || other.path !== undefined) return one.path === other.path
+  if (one.port !== other.port || one.port === '0') return false
+  const [first, second] = [one, other].map(({ host = '' }) => host.replace('localhost', '127.0.0.1'))
+  return first === second || [first, second].some((host) => /^(?:0\.0\.0\.0|\[?::\]?)$/.test(host ?? ''))
 }
 
 const NEEDING_PROCESSES = optionsWhere('server', ({ needs }) => needs === 'processes')

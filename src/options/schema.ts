@@ -33,8 +33,10 @@ export interface Schema {
   readonly threadCount?: true
   readonly allowedHost?: true
   readonly nameOrContract?: readonly string[]
-  /** The message for a text that its pattern rejects. */
+  /** The message for a value that its type or pattern rejects; of an object with a pattern of keys, for a key. */
   readonly hint?: string
+  /** Values that are right, for messages and editors. */
+  readonly examples?: readonly unknown[]
   /** The unit of the number. */
   readonly unit?: 'bytes' | 'pages' | 'ms'
   /** Whether its value is masked entirely, from any origin. */
@@ -115,7 +117,7 @@ function copyEntries(
     if (Object.hasOwn(properties, name)) continue
     const other = schemaOfOther(name, schema)
     if (other) entries.push([name, copyChecked(value, other, [...path, name], found)])
-    else found.push({ ...problemAt([...path, name], unknownOption(name, properties)), ofKey: true })
+    else found.push({ ...problemAt([...path, name], problemWithKey(name, schema)), ofKey: true })
   }
   for (const [name, one] of Object.entries(properties)) {
     const value = values[name] === undefined ? one.default : values[name]
@@ -135,9 +137,15 @@ function schemaOfOther(
   return typeof additionalProperties === 'object' ? additionalProperties : {}
 }
 
-function unknownOption(name: string, properties: object): string {
-  return `unknown option${didYouMean(name, Object.keys(properties))}`
+function problemWithKey(name: string, { properties = {}, patternProperties, hint }: Schema): string {
+  if (patternProperties) return hint ?? 'is not valid as a name here'
+  const names = Object.keys(properties)
+  const meant = didYouMean(name, names)
+  return `unknown option${meant || (names.length > MAX_SHOWN ? '' : `; there are ${names.join(', ')}`)}`
 }
+
+/** Names that a message can list. */
+const MAX_SHOWN = 12
 
 /** The reason that a value does not fit, apart from the values in it. */
 function problemWith(value: unknown, schema: Schema): string | undefined {
@@ -147,24 +155,52 @@ function problemWith(value: unknown, schema: Schema): string | undefined {
   if (schema.callHook && typeof value !== 'function') return 'must be a function'
   if (schema.threadCount && !isThreadCount(value)) return 'must be a whole number from 0 to 256, or auto'
   if (schema.nameOrContract && !schema.nameOrContract.includes(value as string) && !isContract(value))
-    return `must be one of ${schema.nameOrContract.join(', ')}${typeof value === 'string' ? '' : ', or a contract'}`
+    return `${oneOf(schema.nameOrContract, value)}${typeof value === 'string' ? '' : ', or a contract'}`
   if (schema.anyOf && !schema.anyOf.some((each) => isValid(value, each))) {
     const names = schema.anyOf[0]?.enum
-    return names ? `must be one or several of ${names.join(', ')}` : 'must be a text, or a list of texts'
+    return names
+      ? `must be one or several of ${names.join(', ')}${meantOf(names, value)}`
+      : 'must be a text, or a list of texts'
   }
-  if (schema.type !== undefined && !isOfType(value, schema.type))
-    return `must be ${wantedType(schema)}${typeof value === 'number' && schema.type === 'string' ? ': put it in quotes' : ''}`
-  if (schema.enum && !schema.enum.includes(value)) return `must be one of ${schema.enum.join(', ')}`
+  if (schema.type !== undefined && !isOfType(value, schema.type)) return problemWithType(value, schema)
+  if (schema.enum && !schema.enum.includes(value)) return oneOf(schema.enum, value)
   if (typeof value === 'number') return problemWithNumber(value, schema)
   if (typeof value === 'string') return problemWithText(value, schema)
   return Array.isArray(value) ? problemWithList(value, schema) : undefined
 }
 
-/** What a value of another type has to be. */
-function wantedType({ type = '', properties = {}, required = [] }: Schema): string {
-  if (type !== 'object') return TYPES[type] ?? type
+function oneOf(names: readonly unknown[], value: unknown): string {
+  return `must be one of ${names.join(', ')}${meantOf(names, value)}`
+}
+
+function meantOf(names: readonly unknown[], value: unknown): string {
+  const wrong = [value].flat().find((each) => !names.includes(each))
+  return typeof wrong === 'string' ? didYouMean(wrong, names.map(String)) : ''
+}
+
+/** The message for a value of another type. It does not have the value, which may be secret. */
+function problemWithType(value: unknown, schema: Schema): string {
+  if (typeof value === 'number' && schema.type === 'string') return 'must be text: put it in quotes'
+  if (schema.type === 'string' && value !== null) return schema.hint ?? 'must be text'
+  if (value === null) return `has no value: it must be ${wantedType(schema)}`
+  const { items } = schema
+  if (items?.type !== undefined && !isObject(value) && isOfType(value, items.type))
+    return 'must be a list: put it in [ ]'
+  const isQuoted = typeof value === 'string' && isOfType(parseScalar(value), schema.type ?? '')
+  return `must be ${wantedType(schema)}${isQuoted ? ': remove the quotes' : ''}`
+}
+
+function parseScalar(text: string): unknown {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return /^-?\d{1,15}$/.test(text) ? Number(text) : text
+}
+
+function wantedType({ type = '', properties = {}, required = [], examples, unit }: Schema): string {
+  const what = `${TYPES[type] ?? type}${type === 'integer' && unit ? ` of ${UNITS[unit]}` : ''}`
+  if (examples) return `${what}, such as ${JSON.stringify(examples[0])}`
   const [name] = [...required, ...Object.keys(properties)]
-  return name === undefined ? 'an object of names and values' : `an object, such as { ${name}: ... }`
+  if (name !== undefined) return `${what}, such as { ${name}: ... }`
+  return type === 'object' ? `${what} of names and values` : what
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -173,12 +209,18 @@ const TYPES: Readonly<Record<string, string>> = {
   integer: 'a whole number',
   number: 'a number',
   array: 'a list',
+  object: 'an object',
 }
 
-function problemWithNumber(value: number, { minimum, maximum }: Schema): string | undefined {
+const UNITS = { bytes: 'bytes', pages: 'pages of 64 KiB', ms: 'ms' } as const
+
+function problemWithNumber(value: number, { minimum, maximum, unit }: Schema): string | undefined {
   if (value >= (minimum ?? value) && value <= (maximum ?? value)) return undefined
-  if (maximum === undefined) return `must be ${minimum} or more`
-  return minimum === undefined ? `must be ${maximum} or less` : `must be from ${minimum} to ${maximum}`
+  const shown = unit === undefined ? '' : ` ${UNITS[unit]}${unit === 'pages' ? ', at most 4 GiB' : ''}`
+  if (maximum === undefined) return `must be ${minimum}${shown} or more`
+  return minimum === undefined
+    ? `must be ${maximum}${shown} or less`
+    : `must be from ${minimum} to ${maximum}${shown}`
 }
 
 function problemWithText(text: string, schema: Schema): string | undefined {

@@ -30,9 +30,21 @@ export function parseJson(
   } catch {
     const at = new JsonTextScanner(text).findMistake()
     const found = String.fromCodePoint(text.codePointAt(at) ?? 0)
-    const reason = at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(found)}`
+    const reason =
+      at >= text.length ? 'the text ends too early' : `unexpected ${JSON.stringify(found)}${hintAt(text, at)}`
     return { mistake: mistakeAt(text, at, reason) }
   }
+}
+
+/** What to do about what JavaScript and YAML have and JSON has not. */
+function hintAt(text: string, at: number): string {
+  const char = text.charAt(at)
+  const before = text.slice(0, at).trimEnd().at(-1)
+  if (char === '/' || char === '#') return ': JSON has no comments'
+  if (before === ',' && (char === '}' || char === ']')) return ': remove the comma before it'
+  if (char === "'") return ': texts are in double quotes'
+  const isName = /[A-Za-z_$]/.test(char) && (before === '{' || before === ',')
+  return isName ? ': names are in double quotes' : ''
 }
 
 /** An object of JSON, whose values have not been checked. */

@@ -139,6 +139,10 @@ function exclusiveOptions(
       message: 'must be auto or eager: processes load their plug-in at the start',
     })
   if (!reason) return problems
+  if (workers === 0 && engine !== 'inline') {
+    const what = isProcess ? 'a process' : 'a thread'
+    problems.push({ option: 'workers', message: `must be 1 or more: ${reason} needs ${what}` })
+  }
   if (isProcess && engine !== undefined && engine !== 'subprocess')
     problems.push({ option: 'engine', message: `its ${plugin.needsProcess} need engine subprocess` })
   if (isProcess && runtime === 'sdk')

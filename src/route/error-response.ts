@@ -7,6 +7,7 @@ import {
   GuestError,
   InternalError,
   RequestRefusedError,
+  ServerStartingError,
   SimplismBrokenError,
 } from '../errors/errors.ts'
 import { hasOwnCode } from '../errors/failure.ts'
@@ -160,7 +161,7 @@ export function logFailure(
     code: error.code,
     ...(route && { route: route.url, plugin: route.plugin, function: route.function }),
   }
-  if (error.statusCode < 500) request.log.debug(fields, message)
+  if (error.statusCode < 500 || error instanceof ServerStartingError) request.log.debug(fields, message)
   else if (cause instanceof Error) request.log.error({ ...fields, err: cause }, message)
   else request.log.error({ ...fields, ...(cause as object | undefined) }, message)
 }

@@ -1,3 +1,4 @@
+import { RouteNotFoundError } from '../errors/errors.ts'
 import { restoreError } from '../errors/failure.ts'
 import { withLocation } from '../options/check-config.ts'
 import type { ConfigMap } from '../options/config-node.ts'
@@ -29,3 +30,11 @@ const blamed = new WeakSet<Error>()
 
 /** Failures that are not of a route have no option. */
 const ROUTE_OPTIONS = optionsByError('route')
+
+/** The failure of a request whose URL no route has. */
+export function routeNotFound(method: string, url: string): Error {
+  const [path = ''] = url.split('?', 1)
+  const isOther = path.length > 1 && path.endsWith('/')
+  const hint = isOther ? ': with the / at its end it is another URL than without' : ''
+  return new RouteNotFoundError(method, url, hint)
+}

@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { MethodNotAllowedError, RouteNotFoundError } from '../errors/errors.ts'
+import { MethodNotAllowedError } from '../errors/errors.ts'
 import { addServerTiming } from '../observe/observe.ts'
 import type { ResolvedRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { EventLoopYielder } from '../platform/event-loop.ts'
 import type { SwaggerConfig } from './openapi/swagger.ts'
+import { routeNotFound } from './route-error.ts'
 import type { RouteHandler } from './route-pool.ts'
 
 /** A route of a table. */
@@ -54,7 +55,7 @@ export async function addRouteTable(app: FastifyInstance, routes: readonly Table
     handler(request, reply) {
       const { method, url } = request
       const place = table.placeOf(request)
-      if (!place) throw new RouteNotFoundError(method, url)
+      if (!place) throw routeNotFound(method, url)
       const route = place.get(method)
       if (!route) {
         const methods = [...place.keys(), ...(optionsTaken ? ['OPTIONS'] : [])]

@@ -1,6 +1,7 @@
 import {
   HostFunctionAsyncError,
   PdkOutdatedError,
+  PluginForeignError,
   PluginImportError,
   WasiDisabledError,
 } from '../errors/errors.ts'
@@ -12,6 +13,7 @@ import {
 } from '../guest/host-functions.ts'
 import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../module/entry-points.ts'
+import { foreignKind } from '../module/foreign.ts'
 import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
@@ -140,7 +142,7 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
     return planModule(importer, imports, command === true)
   })
   if (ofOldPdk.size > 0) throw new PdkOutdatedError(plugin.name, [...ofOldPdk].join(', '))
-  if (missing.length > 0) throw new PluginImportError(plugin.name, missing.join('\n'))
+  if (missing.length > 0) throw missingImports(plugin, missing)
   if (!wasi) refuseWasi(plugin, planned)
 
   const planOf = (module: ModuleDescription) => planned[inOrder.indexOf(module)] as PlannedModule
@@ -232,6 +234,13 @@ function linkExport(
 }
 
 /** @param from - The module named like the namespace, which has no such export. */
+function missingImports(plugin: CompiledPlugin, missing: readonly string[]): Error {
+  const kind = foreignKind({ imports: plugin.imports, names: plugin.exports.map(({ name }) => name) })
+  return kind === undefined
+    ? new PluginImportError(plugin.name, missing.join('\n'))
+    : new PluginForeignError(plugin.name, kind)
+}
+
 function findInHost(
   { module: namespace, name, kind }: ImportedItem,
   functions: HostFunctions,
@@ -239,7 +248,8 @@ function findInHost(
 ): LinkResolution {
   const provider = importProviderOf(namespace, name) ?? findHostFunction(functions, namespace, name)
   if (provider && kind === 'function') return { provider }
-  return { problem: from ? `: module "${from.name}" has no such export` : '' }
+  if (from) return { problem: `: module "${from.name}" has no such export` }
+  return { problem: namespace === EXTISM_ENV ? ': Extism has no such function' : '' }
 }
 
 /** @param runsProgram - Whether the call is the main module's program, which initializes itself. */

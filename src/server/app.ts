@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
-import { RouteNotFoundError } from '../errors/errors.ts'
 import type { AgentRelay, ListChanges } from '../mcp/list-changes.ts'
 import type { RunningRequests } from '../mcp/running-requests.ts'
 import type { Tasks } from '../mcp/tasks.ts'
@@ -15,6 +14,7 @@ import { addRoutes } from '../route/add-routes.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import { READING, refusedMethod } from '../route/method-guard.ts'
 import type { VersionedOptions } from '../route/open-routes.ts'
+import { routeNotFound } from '../route/route-error.ts'
 import type { RoutePool } from '../route/route-pool.ts'
 import type { RouteSockets } from '../route/websocket/serve-websocket.ts'
 import type { JwtKeyCache } from './edge/jwt.ts'
@@ -95,7 +95,7 @@ export async function createApp(
       const refused = refusedMethod(app, request)
       const mayBeFile = !refused || READING.includes(request.method)
       if (mayBeFile && (await answerUnrouted?.(request, reply))) return reply
-      throw refused ?? new RouteNotFoundError(request.method, request.url)
+      throw refused ?? routeNotFound(request.method, request.url)
     })
     app.register(async (scope) => {
       const { mcp } = options

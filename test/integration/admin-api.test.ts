@@ -240,6 +240,32 @@ test('what cannot be served is refused, and everything stays', { timeout: 60_000
   expect(await post('/', 'abc')).toEqual([200, 'abc'])
 })
 
+test('the first digits of a digest name a version, and a name that is nearly right is proposed', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  const start = (bytes: Uint8Array) => sha(bytes).slice(0, 12)
+  expect((await api('PUT', '/api/plugins/echo', UPPER)).status).toBe(200)
+  const shares = [
+    { digest: start(UPPER), percent: 90 },
+    { digest: start(ECHO), percent: 10 },
+  ]
+  expect((await api('PUT', '/api/plugins/echo/traffic', shares)).status).toBe(200)
+  const back = await api('POST', '/api/plugins/echo/rollback', { digest: start(ECHO) })
+  expect(back.body.plugin.versions.find((each: { percent: number }) => each.percent === 100)).toMatchObject({
+    digest: sha(ECHO),
+  })
+  expect((await api('DELETE', `/api/plugins/echo/versions/${start(UPPER)}`)).status).toBe(200)
+  const unknown = await api('GET', '/api/plugins/ecko')
+  expect([unknown.status, unknown.body.detail]).toEqual([
+    404,
+    expect.stringContaining('did you mean "echo"?'),
+  ])
+  const wrong = await api('POST', '/api/routes', { plugin: 'echo', url: '/b', timeout: 5 })
+  expect([wrong.status, wrong.body.detail]).toEqual([
+    422,
+    expect.stringContaining('did you mean "timeoutMs"?'),
+  ])
+})
+
 test('If-Match refuses what was not meant for what is served now', async () => {
   const { api } = await startWithAdmin([guest('echo')])
   const tag = (await api('GET', '/api/plugins/echo')).headers.get('etag') ?? ''

@@ -147,7 +147,7 @@ const echo = guest('echo')
 test.each([
   ['no plug-in', 2, [], 'name a plug-in'],
   ['two inputs', 2, [echo, '-i', 'a', '--stdin'], 'twice', '--input-file'],
-  ['an input file that does not exist', 1, [echo, '--input-file', '/no/such'], '/no/such'],
+  ['an input file that does not exist', 2, [echo, '--input-file', '/no/such'], '/no/such'],
   ['a port', 2, [echo, '8080'], 'call takes no port'],
   ['a flag of the server', 2, [echo, '--host', '::'], '--host'],
   ['a flag about bodies', 2, [echo, '--body-limit', '5'], '--body-limit'],
@@ -161,10 +161,10 @@ test.each([
   ['a flag that does not exist', 2, [echo, '--inptu', 'a'], 'did you mean "--input"'],
   ['a flag without its value', 2, [echo, '--input'], '--input: needs a value'],
   ['a loop of nothing', 2, [echo, '--loop', '0'], '--loop'],
-  ['a function that there is not', 1, [guest('several'), 'alhpa'], 'did you mean "alpha"'],
-  ['several functions and no name', 1, [guest('several')], 'alpha, b:ta, several'],
+  ['a function that there is not', 2, [guest('several'), 'alhpa'], 'did you mean "alpha"'],
+  ['several functions and no name', 2, [guest('several')], 'alpha, b:ta, several'],
   ['a module that cannot start', 1, [guest('bad-start')], 'cannot be started'],
-  ['imports that nobody provides', 1, [guest('bad-import')], 'env abort'],
+  ['imports that nobody provides', 2, [guest('bad-import')], 'env abort'],
   ['an output that is too large', 1, [echo, '-i', 'abcd', '--output-limit', '3'], '4 bytes', '3'],
 ])('%s ends with a message and exit %i', async (_, exit, args, ...said) => {
   const { code, stdout, stderr } = await run(['call', ...args])

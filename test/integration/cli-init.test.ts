@@ -55,7 +55,7 @@ test('init of another folder names its files from there', async () => {
 })
 
 test.each([
-  ['a configuration', { 'a.js': SCRIPT, 'wasm-serve.json': '{}' }, [], 1, /wasm-serve\.json exists/],
+  ['a configuration', { 'a.js': SCRIPT, 'wasm-serve.json': '{}' }, [], 2, /wasm-serve\.json exists/],
   ['nothing to serve', { 'README.md': '' }, [], 2, /no plug-in and no script in \. \(/],
   ['nothing built yet', { 'build.sh': '' }, [], 2, /build it first, by bash build\.sh/],
   ['no folder', {}, ['nowhere'], 2, /there is no folder nowhere/],

@@ -260,8 +260,8 @@ test('nothing of the plug-in is run', async () => {
 })
 
 test.each([
-  ['a file that is no module', 1, [file('plain-text.wasm', 'hällo')], 'plain-text', 'it is text'],
-  ['a file that does not exist', 1, ['/no/such.wasm'], '/no/such.wasm', 'no such file'],
+  ['a file that is no module', 2, [file('plain-text.wasm', 'hällo')], 'plain-text', 'it is text'],
+  ['a file that does not exist', 2, ['/no/such.wasm'], '/no/such.wasm', 'no such file'],
   ['no plug-in', 2, [], 'name a plug-in'],
   ['a function', 2, [guest('echo'), 'echo'], 'inspect shows all functions'],
   ['a port', 2, [guest('echo'), '8080'], 'inspect takes no port'],

@@ -12,7 +12,7 @@ const echo = guest('echo')
 const folder = join(dirname(echo), 'folder.wasm')
 mkdirSync(folder)
 
-/** A mistake in what the plug-in is: one message that names the file and the reason, exit 1. */
+/** A mistake in what the plug-in is: one message that names the file and the reason, exit 2. */
 const badPlugins: readonly [name: string, path: string, ...said: (string | RegExp)[]][] = [
   ['a missing file', join(dirname(echo), 'ecko.wasm'), 'no such file', '"echo.wasm"'],
   ['a directory', folder, 'directory'],
@@ -40,7 +40,6 @@ const badPlugins: readonly [name: string, path: string, ...said: (string | RegEx
     'function 0 has 20001 locals',
     '--module-limit locals=20001',
   ],
-  ['a start function that traps', guest('bad-start'), 'cannot be started', 'unreachable'],
   [
     'no export that can be called',
     guest('no-export'),
@@ -49,13 +48,29 @@ const badPlugins: readonly [name: string, path: string, ...said: (string | RegEx
   ],
 ]
 
-test.each(badPlugins)('%s ends with a message and exit 1', async (_, path, ...said) => {
+test.each(badPlugins)('%s as a plug-in ends with a message and exit 2', async (_, path, ...said) => {
   const { code, stdout, stderr } = await run([path, '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stdout).toBe('')
   expect(stderr).toMatch(/^wasm-serve: /)
   for (const text of said) expect(stderr).toMatch(text)
   expectNoStack(stderr)
+})
+
+test('a guest that does not start is no mistake of the user: exit 1', async () => {
+  const { code, stdout, stderr } = await run([guest('bad-start'), '0'])
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch(/^wasm-serve: .*cannot be started.*unreachable/)
+  expectNoStack(stderr)
+})
+
+test('of several failures one mistake makes the exit code 2', async () => {
+  const config = (source: string) => {
+    const plugins = `plugins: { a: { source: ${source} }, b: { source: ${guest('bad-start')} } }`
+    return file('several.yaml', `${plugins}\nport: 0\n`)
+  }
+  expect((await run(['-c', config('ecko.wasm')])).code).toBe(2)
+  expect((await run(['-c', config(guest('bad-start'))])).code).toBe(1)
 })
 
 test('a message on one line has its code behind it, and one of several lines has it on the last', async () => {
@@ -83,9 +98,42 @@ test('of several failures each has its code', async () => {
   expect(stderr).toMatch(/\n\(WASM_SERVE_PLUGIN_IMPORT_MISSING\)\n$/)
 })
 
+/** Modules for other hosts, by what shows it. */
+const foreign: readonly [kind: string, text: string][] = [
+  ['proxy-wasm', '(import "env" "proxy_log" (func (param i32 i32 i32) (result i32))) (func (export "go"))'],
+  ['proxy-wasm', '(func (export "proxy_abi_version_0_2_1") (param i32))'],
+  ['wasm-bindgen', '(import "wbg" "__wbg_alert_1" (func)) (func (export "go"))'],
+  ['wasm-bindgen', '(func (export "__wbindgen_malloc") (param i32) (result i32) (i32.const 0))'],
+  ['GOOS=js', '(import "gojs" "runtime.wasmExit" (func (param i32))) (func (export "run"))'],
+  ['Emscripten', '(import "env" "emscripten_resize_heap" (func)) (func (export "main"))'],
+  ['Emscripten', '(import "a" "b" (func)) (func (export "d"))'],
+  ['a WebAssembly component', '(import "wasi:http/types@0.2.0" "x" (func)) (func (export "go"))'],
+  ['a WebAssembly component', '(func (export "cabi_realloc") (param i32) (result i32) (i32.const 0))'],
+  ['WASI preview 0', '(import "wasi_unstable" "fd_write" (func)) (func (export "_start"))'],
+  ['WASIX', '(import "wasix_32v1" "proc_fork" (func)) (func (export "_start"))'],
+  ['AssemblyScript', '(import "env" "abort" (func (param i32 i32 i32 i32))) (func (export "go"))'],
+]
+
+test.each(foreign)('a module for another host is named: %s, %s', async (kind, text) => {
+  const path = file('foreign.wasm', guestBytes(`(module ${text})`))
+  const { code, stderr } = await run(['check', path])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/^wasm-serve: .*\(WASM_SERVE_PLUGIN_FOREIGN\)\n$/)
+  expect(stderr).toContain(kind)
+  const { stdout } = await run(['inspect', path])
+  expect(stdout).toContain(kind)
+  expect(stdout).not.toContain('Run it')
+})
+
+test('imports of a plug-in that a host function can provide name the flag', async () => {
+  const needing = '(module (import "extism:host/user" "look" (func)) (func (export "go")))'
+  const { stderr } = await run(['check', file('needing.wasm', guestBytes(needing))])
+  expect(stderr).toMatch(/--functions.*\n.*extism:host\/user look \(function\)/)
+})
+
 test('imports that nobody provides are all listed', async () => {
   const { code, stderr } = await run([guest('bad-import'), '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('extism:host/env teleport (function)')
   expect(stderr).toContain('env abort (function)')
   expect(stderr).toContain('env memory (memory)')
@@ -94,7 +142,7 @@ test('imports that nobody provides are all listed', async () => {
 
 test('a plug-in that needs WASI says so when WASI is off', async () => {
   const { code, stderr } = await run([guest('wasi'), '0', '--no-wasi'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('--no-wasi')
   expect(stderr).toContain('fd_write')
 })
@@ -111,7 +159,7 @@ test.each([
   ['an environment on the sdk', ['--runtime', 'sdk', '--env', 'A=b'], 'environment', '--runtime'],
 ])('%s is refused, not ignored', async (_, flags, ...said) => {
   const { code, stderr } = await run([echo, '0', ...flags])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   for (const text of said) expect(stderr).toContain(text)
   expectNoStack(stderr)
 })
@@ -127,20 +175,20 @@ test('a plug-in whose name makes no URL is refused, unless routes say where it i
 
 test('an unknown function is answered with the nearest one and the list', async () => {
   const { code, stderr } = await run([guest('several'), 'alhpa', '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('did you mean "alpha"')
   expect(stderr).toContain('alpha, b:ta, several')
 })
 
 test('a function with parameters is refused with its signature', async () => {
   const { code, stderr } = await run([guest('several'), 'add', '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('(i32, i32) -> (i32)')
 })
 
-test('a word that each object of JavaScript has is a file that there is not', async () => {
+test('a word that each object of JavaScript has is no command', async () => {
   const { code, stderr } = await run(['constructor'])
-  expect([code, stderr]).toEqual([1, expect.stringContaining('plug-in constructor: there is no such file')])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('no command "constructor"')])
 })
 
 test('a port that is taken is named, with a way out', async () => {
@@ -169,7 +217,7 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['an option of config files', [echo, '--cors'], {}, '--cors is not a flag', 'config file'],
   ['an admin port that is too large', [echo, '--admin', 'abc:99999'], {}, '--admin', '65535'],
   ['the admin token', [echo, '--admin-token', 'x'], {}, 'not a flag', 'WASM_SERVE_ADMIN_TOKEN'],
-  ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, 'tls.key: is missing'],
+  ['a certificate without its key', [echo, '--tls-cert', 'a.pem'], {}, '--tls-key: is missing'],
   ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],
   ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],
   ['a port that is no number', [echo, '--port', '80a'], {}, '--port', '"80a"'],
@@ -182,7 +230,25 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['an isolation that does not exist', [echo, '--isolation', 'total'], {}, '--isolation', 'reuse, fresh'],
   ['config that is no JSON', [echo, '--set-config', '{'], {}, '--set-config'],
   ['a config variable that is no JSON', [echo], { WASM_SERVE_SET_CONFIG: '{' }, 'WASM_SERVE_SET_CONFIG'],
-  ['a word too many', [echo, 'echo', '80', '81'], {}, 'unexpected "80"'],
+  ['a word too many', [echo, 'echo', '80', '81'], {}, 'unexpected "80"', 'only the last word is a port'],
+  ['a size of two words', [echo, '--body-limit', '10', 'MiB'], {}, 'one word, such as 10MiB'],
+  ['a flag that is given twice', [echo, '--port', '1', '--port', '2'], {}, '--port is given twice'],
+  ['a header that is given twice', [echo, '--header', 'A=1', '--header', 'A=2'], {}, '--header A is given'],
+  ['a config file for --config', [echo, '--config', 'x.yaml'], {}, '-c x.yaml'],
+  ['an empty config file name', ['-c', ''], {}, '-c: needs the path of a file'],
+  ['one port for two listeners', [echo, '--admin', '9090', '--probes', '9090'], {}, '--probes: port 9090'],
+  ['the port of the server for another', [echo, '--admin', '0.0.0.0:8080'], {}, '--admin: port 8080'],
+  ['a host with its port', [echo, '--host', '0.0.0.0:80'], {}, '--host: must be an address'],
+  ['a URL with a query', [echo, '--url', '/a?b=1'], {}, '--url: must have no query'],
+  ['a URL of OpenAPI', [echo, '--url', '/a/{id}'], {}, '--url', ':id'],
+  ['a parameter without a name', [echo, '--url', '/a/:'], {}, '--url', 'without a name'],
+  ['threads that are missing', [echo, '--workers', '0', '--engine', 'workers'], {}, '--workers: must be 1'],
+  ['a contract in capitals', [echo, '--contract', 'HTTP'], {}, 'did you mean "http"'],
+  ['more memory than there is, as a size', [echo, '--memory-max', '1TiB'], {}, 'at most 4 GiB'],
+  ['a state folder that is a file', [echo, '0', '--state', echo], {}, 'it is not a folder', '--state'],
+  ['a word that is nothing', ['frobnicate'], {}, 'no command "frobnicate"', '--help'],
+  ['a list of other tools', ['ls'], {}, 'wasm-serve check'],
+  ['a language that has no project', ['new', 'java'], {}, 'typescript'],
   ['a port given twice', [echo, '80', '--port=81'], {}, 'port', 'twice'],
   ['a function given twice', [echo, 'echo', '--function', 'echo'], {}, 'function', 'twice'],
   ['config without a value', [echo, '--config', 'key'], {}, '--config', 'KEY=VALUE'],
@@ -221,7 +287,7 @@ test.each(badCalls)('%s ends with a message and exit 2', async (_, args, env, ..
 
 test('a limit of modules can be set, by a flag, a variable and a config file', async () => {
   const module = file('lifted.wasm', functions({ locals: [[20_000, 0x7f]], code: 1 }))
-  expect((await run(['inspect', module])).code).toBe(1)
+  expect((await run(['inspect', module])).code).toBe(2)
   expect((await run(['inspect', module, '--module-limit', 'locals=30000'])).code).toBe(0)
   const variables = { WASM_SERVE_MODULE_LIMIT: '{"locals":30000}' }
   expect((await run(['inspect', module], variables)).code).toBe(0)

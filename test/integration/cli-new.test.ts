@@ -236,7 +236,7 @@ test('a folder with anything in it is left as it is', async () => {
   writeFileSync(join(cwd, 'greeter/.hidden'), 'mine')
   const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
   expect([code, stderr]).toEqual([
-    1,
+    2,
     'wasm-serve: No project was created in greeter: the folder is not empty (WASM_SERVE_PROJECT_NOT_MADE)\n',
   ])
   expect(filesIn(cwd)).toEqual(['greeter/.hidden'])
@@ -249,7 +249,7 @@ test.each([
   const cwd = emptyFolder()
   put(join(cwd, 'greeter'))
   const { code, stderr } = await run(['new', 'zig', 'greeter'], {}, { cwd })
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toMatch(/^wasm-serve: No project was created in greeter: .*\n$/)
   expect(readdirSync(cwd)).toEqual(['greeter'])
 })
@@ -280,9 +280,9 @@ test.each([
 })
 
 test.each([
-  [['rst', 'a'], /no language "rst"; did you mean "rust"\?/],
+  [['rst', 'a'], /no project for the language "rst"; did you mean "rust"\?/],
   [['cobol', 'a'], /There are: typescript, javascript, rust, go, /],
-  [['__proto__', 'a'], /no language/],
+  [['__proto__', 'a'], /no project for the language/],
   [['rust', 'serde'], /already named serde/],
   [['js', 'wasm-serve'], /already named wasm-serve/],
   [['rust'], /name the project/],

@@ -46,13 +46,13 @@ test('a hash that is not that of the bytes is refused', async () => {
     JSON.stringify({ wasm: [{ path: guest('echo'), hash: sha256(guestBytes('upper')) }] }),
   )
   const { code, stderr } = await run([manifest, '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain(sha256(guestBytes('echo')))
 })
 
 test('a manifest with mistakes is refused with all of them', async () => {
   const { code, stderr } = await run([file('wrong.json', '{"wsm": [], "memory": {"max_page": 1}}'), '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('wsm')
   expect(stderr).toContain('memory.max_page')
 })
@@ -86,7 +86,7 @@ test('a guest that needs more memory than it may have is not served', async () =
     guestBytes('(module (memory (export "memory") 100) (func (export "go")))'),
   )
   const { code, stderr } = await run([greedy, '0', '--memory-max', '99'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('100 pages')
 })
 
@@ -136,7 +136,7 @@ test('a plug-in is loaded from a URL, pinned by its digest, and from the cache w
 
 test('a plug-in from another machine has to come by https', async () => {
   const { code, stderr } = await run(['http://192.0.2.1/hello.wasm', '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('https')
 })
 

@@ -194,7 +194,7 @@ test('a route can be told its methods, URL, contract, headers and status for err
 
 test('the one function that answers at a URL is to be named if there are several', async () => {
   const { code, stderr } = await run([guest('several'), '0', '--url', '/a'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('name one of them')
 })
 

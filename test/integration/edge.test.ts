@@ -17,6 +17,19 @@ const POST = { method: 'POST', url: '/', body: 'hi' } as const
 const cors = { origin: ['https://a.example', 'https://b.example'], methods: ['POST'], credentials: true }
 const PREFLIGHT = { origin: 'https://b.example', 'access-control-request-method': 'POST' }
 
+test('an API key that is missing and one that is wrong are told apart, without a word of the right one', async () => {
+  const app = await serve({ plugin: guest('echo') }, { apiKeys: [KEY] })
+  const missing = (await app.inject(POST)).json()
+  const wrong = (await app.inject({ ...POST, headers: { 'x-api-key': 'wrong' } })).json()
+  expect([missing.code, wrong.code]).toEqual(Array(2).fill('WASM_SERVE_API_KEY_REFUSED'))
+  expect([missing.detail, wrong.detail]).toEqual([
+    expect.stringContaining('needs an API key'),
+    expect.stringContaining('is not valid here'),
+  ])
+  const other = (await app.inject({ ...POST, url: '/other/', headers: { 'x-api-key': KEY } })).json()
+  expect(other.detail).toContain('with the / at its end')
+})
+
 test('a preflight request is answered without a key, before the route says 405', async () => {
   const { url } = await listen({ plugin: guest('echo') }, { cors, apiKeys: [KEY] })
   for (const path of ['/', '/nowhere']) {

@@ -116,7 +116,7 @@ test('a value of the environment is in no error and in no line of the log', asyn
   const secret = 'sesame"\\1'
   const missing = folderOf({ 'c.yaml': `plugins: {a: {source: "${variable('KEY')}.wasm"}}` })
   const { code, stderr } = await run(['-c', 'c.yaml'], { KEY: 'sesame/open' }, { cwd: missing })
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).not.toContain('sesame')
   expect(stderr).toContain(variable('KEY'))
 

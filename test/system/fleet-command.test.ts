@@ -196,7 +196,7 @@ describeWith(['redis-server'], () => {
   test('apply checks the file first, and stores nothing that cannot be served', async () => {
     const file = configure({ routes: [{ url: '/echo', plugin: 'echo', function: 'missing' }] })
     const { code, stderr } = await fleet(['apply', '-f', file])
-    expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_FUNCTION_UNKNOWN')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('WASM_SERVE_FUNCTION_UNKNOWN')])
     configure({ routes: [{ url: '/echo', plugin: 'echo', smoke: { body: 'a', expect: 'b' } }] })
     expect((await fleet(['apply', '-f', file])).code).toBeGreaterThan(0)
     expect((await atStore(['status'])).stderr).toContain('WASM_SERVE_FLEET_EMPTY')

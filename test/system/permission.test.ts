@@ -71,7 +71,7 @@ test('without threads allowed the command does not start, and says what it takes
 
 test('a plug-in that may not be read is told by its name', async () => {
   const { code, stderr } = await run([guest('echo'), '0', '--stall-ms', '0'], {}, permitted())
-  expect([code, stderr]).toEqual([1, expect.stringMatching(/Cannot read plug-in .*echo\.wasm/)])
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/Cannot read plug-in .*echo\.wasm/)])
 })
 
 test('a host function in a thread reads what the process may read, and no more', async () => {
@@ -131,7 +131,7 @@ test.runIf(process.platform === 'linux')('static takes its folder, and the open 
   expect(await (await fetch(new URL('page.txt', url))).text()).toBe('a page')
   expect((await fetch(new URL('out.txt', url))).status).toBe(404)
   const { code, stderr } = await run(flags, {}, permitted(...allowed))
-  expect([code, stderr]).toEqual([1, expect.stringContaining('--allow-fs-read=/proc/self/fd/*')])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--allow-fs-read=/proc/self/fd/*')])
 })
 
 test('lmdb takes addons and its folder, to read and to write', async () => {

@@ -219,14 +219,14 @@ describe('it does not start', () => {
     const routes = [{ url: '/', plugin: guest('echo'), vars: 'shared' }]
     writeFileSync(join(cwd, 'wasm-serve.json'), JSON.stringify({ routes, processes: 2 }))
     const { code, stderr } = await run(['--port', '0'], {}, { cwd })
-    expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
     expect(stderr).toContain('redis:')
     expect((await run(['check'], {}, { cwd })).code).not.toBe(0)
   })
 
   test('with a guest that uses the store memory:', async () => {
     const { code, stderr } = await run([file('kv.wasm', kvGuest('get')), '--processes', '2', '--port', '0'])
-    expect([code, stderr]).toEqual([1, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('WASM_SERVE_PROCESSES_NOT_SHARED')])
   })
 
   test('with a plug-in that cannot start, and says why', async () => {

@@ -14,6 +14,7 @@ import {
   ChangeRefusedError,
   MountConflictError,
   RouteConflictError,
+  ServerStartingError,
 } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
 import { packageVersion } from '../../platform/packages.ts'
@@ -197,9 +198,9 @@ function senderOf({ headers: { from } }: FastifyRequest): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** @throws {@link ChangeRefusedError} during the start of the server. */
+/** @throws {@link ServerStartingError} during the start of the server. */
 function deploymentsOf({ server: { deployments } }: ServerView): Deployments {
-  if (!deployments) throw new ChangeRefusedError('the server is starting')
+  if (!deployments) throw new ServerStartingError()
   return deployments
 }
 
@@ -250,6 +251,7 @@ const ADMIN_CODES: ReadonlySet<string> = new Set([
   'WASM_SERVE_FILES_UNSETTLED',
   'WASM_SERVE_FLEET_UNAVAILABLE',
   'WASM_SERVE_PROCESS_ENDED',
+  'WASM_SERVE_STARTING',
   'WASM_SERVE_STATE_INVALID',
   'WASM_SERVE_STATE_UNTRUSTED',
   'WASM_SERVE_STATE_UNWRITABLE',

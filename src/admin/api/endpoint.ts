@@ -2,7 +2,9 @@ import type { FastifyReply } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import type { ChangeRecord } from '../../deploy/desired-state.ts'
+import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
 import { AdminRequestError, RevisionMismatchError } from '../../errors/errors.ts'
+import { didYouMean } from '../../platform/text.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 
 /** An endpoint of the admin API. Its route and its OpenAPI description are generated from it. */
@@ -102,7 +104,9 @@ export function toRequestError(errors: FastifySchemaValidationError[], part: str
         ? `Invalid value for query parameter ${instancePath.slice(1)}`
         : `Unknown query parameter ${String(unknown)}`
     const what = instancePath.slice(1) || 'the body'
-    return `${what} ${message}${unknown === undefined ? '' : ` ("${String(unknown)}")`}`
+    const unit = params.type === 'integer' && what.endsWith('Ms') ? ': a number of milliseconds' : ''
+    if (unknown === undefined) return `${what} ${message}${unit}`
+    return `${what} has the unknown field "${String(unknown)}"${didYouMean(String(unknown), EDITABLE_OPTIONS)}`
   })
   return new AdminRequestError(problems.join('; '))
 }

@@ -123,9 +123,9 @@ export const pluginEndpoints: readonly Endpoint[] = [
         throw new AdminRequestError('The percentages must add up to 100')
       const split: MakeDesired = (now) => {
         const plugin = pluginOf(now.edits, name)
-        for (const { digest } of traffic) versionOf(plugin, digest)
-        if (traffic[0]?.digest === traffic[1]?.digest) throw new AdminRequestError('The versions must differ')
-        return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic }]]) }
+        const shares = traffic.map((share) => ({ ...share, digest: versionOf(plugin, share.digest).digest }))
+        if (shares[0]?.digest === shares[1]?.digest) throw new AdminRequestError('The versions must differ')
+        return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic: shares }]]) }
       }
       const change = await applyEdit(deployments, request, `split plug-in ${name}`, split)
       return { change, plugin: viewPlugin(await showDeployment(deployments), name) }

@@ -5,6 +5,7 @@ import {
   forbiddenOption,
   mainModuleOf,
   type PluginVersions,
+  pluginOf,
   trafficOf,
   withRoute,
 } from '../../deploy/edits.ts'
@@ -93,7 +94,7 @@ export const routeEndpoints: readonly Endpoint[] = [
       const { id = '' } = request.params
       const remove: MakeDesired = async (now) => {
         const { byId } = await routeIndex(deployments.current)
-        if (!byId.has(id)) throw new AdminUnknownError('route', id)
+        if (!byId.has(id)) throw new AdminUnknownError('route', id, ': GET /api/routes lists them')
         refuseLast(byId.size - 1)
         return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
       }
@@ -113,7 +114,7 @@ export function refuseLast(left: number): void {
 /** Method, host and URL of a route from its options. @throws {@link AdminUnknownError} */
 function routeAddress({ current }: Deployments, id: string): object {
   const found = current.routes.find(({ target }) => idOf(target.configured) === id)
-  if (!found) throw new AdminUnknownError('route', id)
+  if (!found) throw new AdminUnknownError('route', id, ': GET /api/routes lists them')
   const { url, method, host, contract } = found.options
   return {
     url,
@@ -124,7 +125,7 @@ function routeAddress({ current }: Deployments, id: string): object {
 }
 
 function refuseUnknownFields(edits: Edits, { plugin }: RouteBody): void {
-  if (!edits.plugins.has(plugin)) throw new AdminUnknownError('plug-in', plugin)
+  pluginOf(edits, plugin)
 }
 
 /** The other options are validated together with those of all routes. */
@@ -190,7 +191,7 @@ export async function showDeployment({ current, meters }: Deployments): Promise<
 /** @throws {@link AdminUnknownError} */
 function viewRouteById(shown: ShownDeployment, id: string): object {
   const found = shown.routes.byId.get(id)
-  if (!found) throw new AdminUnknownError('route', id)
+  if (!found) throw new AdminUnknownError('route', id, ': GET /api/routes lists them')
   return viewRoute(shown, found)
 }
 
@@ -236,8 +237,7 @@ export function totalsOf(meters: readonly RouteMeter[]): CallTotals {
 
 /** @throws {@link AdminUnknownError} */
 export function viewPlugin(shown: ShownDeployment, name: string): object {
-  const plugin = shown.current.edits.plugins.get(name)
-  if (!plugin) throw new AdminUnknownError('plug-in', name)
+  const plugin = pluginOf(shown.current.edits, name)
   const routes = shown.routes.byName.get(name) ?? []
   const loaded = routes[0]?.plugin
   return {

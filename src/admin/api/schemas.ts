@@ -53,7 +53,14 @@ function plain(schema: Schema): JsonSchema {
   }
 }
 
-const share = objectSchema({ digest: digestSchema, percent: { ...percent, minimum: 1 } })
+/** Of a request: the console and metrics show the first 12 digits. */
+const digestPrefix: JsonSchema = {
+  type: 'string',
+  pattern: '^[0-9a-f]{8,64}$',
+  description: 'SHA-256, in hex, or the first digits of it if no other version has them.',
+}
+
+const share = objectSchema({ digest: digestPrefix, percent: { ...percent, minimum: 1 } })
 
 const callFields = {
   method: { type: 'string', pattern: '^[A-Z]{1,20}$', default: 'POST' },
@@ -87,7 +94,7 @@ export const bodies = {
     minItems: 1,
     maxItems: 2,
   },
-  rollback: objectSchema({ digest: digestSchema }, []),
+  rollback: objectSchema({ digest: digestPrefix }, []),
   fleetRollback: objectSchema({ revision: { type: 'integer', minimum: 1 } }, []),
   call: objectSchema(
     { ...callFields, body: { type: 'string', description: 'The body in base64. Default: none.' } },

@@ -99,7 +99,7 @@ export const addStreamedCalls: AdminFeature = (app, { served, options }) => {
       reply.header('connection', 'close') // the client may continue to send
       throw upload
         ? new AdminRequestError('The content type of the body must be application/octet-stream')
-        : new AdminUnknownError('streamed call', params.id)
+        : new AdminUnknownError('streamed call', params.id, '')
     }
     uploads.delete(params.id)
     letStream(raw)

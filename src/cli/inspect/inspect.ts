@@ -132,8 +132,7 @@ function renderInspection(inspection: Inspection, tools: readonly ShownTool[], c
     ...needs.map(({ flag, why }) => `  add ${flag}: ${why}`),
     ...problems.map((problem) => `  problem: ${problem}`),
     ...warnings.map((warning) => `  note: ${warning}`),
-    '',
-    `Run it: ${command}`,
+    ...(problems.length > 0 ? [] : ['', `Run it: ${command}`]),
   ]
   return `${lines.map(printable).join('\n')}\n`
 }

@@ -10,6 +10,7 @@ import {
   problemWithExport,
   START,
 } from '../../module/entry-points.ts'
+import { foreignKind } from '../../module/foreign.ts'
 import type { ExportedItem } from '../../module/module-view.ts'
 import type { ResolvedRoute } from '../../options/resolved-route.ts'
 import { isHostNamespace } from '../../plugin/host-imports.ts'
@@ -80,6 +81,7 @@ export function inspectPlugin(
   const imports = importsOf(plugin, options, functions)
   const needsWasi = imports.some(({ metBy }) => metBy === 'wasi')
   const main = source.modules.find(({ name }) => name === MAIN)
+  const kind = foreignKindOf(plugin, imports)
   const modules = new Map([[MAIN, plugin], ...plugin.linked.map((each) => [each.name, each] as const)])
   return {
     name: source.name,
@@ -107,9 +109,11 @@ export function inspectPlugin(
     wasi: needsWasi,
     engine,
     allowedHosts: sendsRequests(imports) ? allowedHosts : undefined,
-    needs: shownNeeds(imports, allowedHosts),
+    needs: kind === undefined ? shownNeeds(imports, allowedHosts) : [],
     problems: [
-      ...problemsOfPlugin(plugin, imports),
+      ...(kind === undefined
+        ? problemsOfPlugin(plugin, imports)
+        : [`it was not made for Extism; it is ${kind}`]),
       ...(needsWasi && !options.wasi ? ['it needs WASI, which is disabled'] : []),
     ],
     warnings: source.warnings,
@@ -152,6 +156,14 @@ function shownNeeds(imports: readonly NeededImport[], allowedHosts: readonly str
 
 function sendsRequests(imports: readonly NeededImport[]): boolean {
   return imports.some(({ metBy, name }) => metBy === 'host' && name === 'http_request')
+}
+
+/** What a plug-in is if it cannot be used because it was made for another host. */
+function foreignKindOf(plugin: Plugin, imports: readonly NeededImport[]): string | undefined {
+  const isUnfit = callableExports(plugin).length === 0 || imports.some(({ metBy }) => metBy === 'nobody')
+  return isUnfit
+    ? foreignKind({ imports: plugin.imports, names: plugin.exports.map(({ name }) => name) })
+    : undefined
 }
 
 function problemsOfPlugin(plugin: Plugin, imports: readonly NeededImport[]): string[] {

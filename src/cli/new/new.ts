@@ -107,10 +107,19 @@ function readLanguage(word: string): Language | ScriptLanguage {
   const found = findLanguage(word)
   if (found) return found
   const titles = Object.values(LANGUAGES).map(({ title }) => title)
+  const advice = OTHER_LANGUAGES.has(word.toLowerCase())
+    ? ': typescript needs no compiler, and you can serve what an Extism PDK of that language builds'
+    : didYouMean(word, [...LANGUAGE_NAMES, ...titles])
   throw new UsageError(
-    `new: there is no language "${word}"${didYouMean(word, [...LANGUAGE_NAMES, ...titles])}\nThere are: ${LANGUAGE_NAMES.join(', ')}`,
+    `new: there is no project for the language "${word}"${advice}\nThere are: ${LANGUAGE_NAMES.join(', ')}`,
   )
 }
+
+/** Languages whose names are no slips. */
+const OTHER_LANGUAGES: ReadonlySet<string> = new Set([
+  ...['python', 'py', 'java', 'kotlin', 'scala', 'c#', 'csharp', 'f#', 'fsharp', 'dotnet', 'ruby', 'php'],
+  ...['swift', 'haskell', 'ocaml', 'elixir', 'lua', 'perl', 'dart', 'nim', 'moonbit', 'd', 'r'],
+])
 
 /** @throws UsageError if the language has no such template. */
 function readPurpose(word: string, language: Language | ScriptLanguage): Purpose {

@@ -18,7 +18,11 @@ export const edgeOptions = {
             ),
           ),
         },
-        { additionalProperties: false, description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.' },
+        {
+          additionalProperties: false,
+          examples: [{ cert: 'cert.pem', key: 'key.pem' }],
+          description: 'Serve HTTPS: `cert`, `key`, `ca`, `minVersion`.',
+        },
       ),
     ),
   ),
@@ -89,6 +93,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ publicKey: 'issuer.pem', audience: 'https://api.example' }],
           description:
             'Require a JSON Web Token: `secret`, `publicKey`, `jwks` or `jwksUrl`, `audience`, `issuer`... (jose)',
         },
@@ -118,6 +123,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ origin: ['https://a.example'] }],
           description: 'CORS: `origin`, `methods`, `credentials`... (@fastify/cors)',
         },
       ),
@@ -151,6 +157,7 @@ export const edgeOptions = {
         },
         {
           additionalProperties: false,
+          examples: [{ thresholdBytes: 1024 }],
           description: 'Compress responses: `thresholdBytes`, `encodings`. (@fastify/compress)',
         },
       ),
@@ -170,12 +177,17 @@ export const edgeOptions = {
     Type.Optional(
       Type.Record(Type.String({ pattern: '^/' }), Type.String({ minLength: 1, holds: 'path' }), {
         additionalProperties: false,
+        hint: 'must begin with /, such as /assets',
+        examples: [{ '/assets': 'public' }],
         description: 'Folders of static files: URL prefix to folder. (@fastify/send)',
       }),
     ),
   ),
   trustProxy: option(
     { reach: 'answer', owner: 'fleet' },
-    Type.Optional(words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.')),
+    Type.Optional({
+      ...words('Proxies whose `X-Forwarded-For` is trusted: addresses, networks, `loopback`.'),
+      examples: [['10.0.0.0/8', 'loopback']],
+    }),
   ),
 }

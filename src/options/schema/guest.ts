@@ -57,6 +57,7 @@ export const guestOptions = {
       Type.Record(Type.String(), Type.String(), {
         default: {},
         holds: 'folders',
+        examples: [{ './data': '/data' }],
         description: 'Folders of the guest (WASI): host path to guest path. Prefix `ro:`: read-only.',
       }),
     ),

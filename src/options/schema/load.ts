@@ -53,6 +53,7 @@ export const loadSchema = only({
         ),
         {
           additionalProperties: false,
+          hint: 'must be HOST or HOST:PORT in lower case, without a scheme',
           default: {},
           description: 'Registries by `HOST` or `HOST:PORT`: `insecure`, `ca`.',
         },

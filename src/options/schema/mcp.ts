@@ -12,6 +12,7 @@ export const mcpSettings = only({
   url: Type.Optional(
     Type.String({
       pattern: '^/[^:*?#\\s]*$',
+      hint: 'must begin with /, without parameters and query, such as /mcp',
       public: true,
       description: 'URL of the MCP endpoint. Default: /mcp.',
     }),

@@ -10,6 +10,8 @@ import type { OptionFacts } from './facts.ts'
  *
  * `unit` is the unit of a number: `bytes`, `pages` of 64 KiB, `ms`. It decides how its text is parsed.
  *
+ * `hint` is the message for a value that the type or the pattern rejects, or for a key that the pattern of keys rejects.
+ *
  * `secret` marks values that are never shown; `public` marks texts that every client knows, such as URLs. The values of variables in other texts
  * are hidden.
  */
@@ -67,7 +69,7 @@ export const oneOrSeveral = <const Names extends readonly string[]>(names: Names
   })
 
 export const texts = (description: string, values = Type.String()) =>
-  withDefault(Type.Record(Type.String(), values, { default: {}, description }))
+  withDefault(Type.Record(Type.String(), values, { default: {}, examples: [{ NAME: 'value' }], description }))
 
 /** Hosts; `allowedHost` is a keyword of our options check, which explains invalid ones. */
 export const hosts = (description: string) =>
@@ -122,7 +124,7 @@ export const rate = (counted: string, description: string) =>
           description: 'Length of the window, in ms.',
         }),
       },
-      { additionalProperties: false, description },
+      { additionalProperties: false, examples: [{ max: 100, timeWindowMs: 60_000 }], description },
     ),
   )
 

@@ -62,6 +62,7 @@ export const routeSchema = only({
     Type.Optional(
       Type.String({
         pattern: '^(?:[A-Za-z0-9_.-]+|\\[[A-Fa-f0-9:.]+\\])$',
+        hint: 'must be a host name without scheme, port and path, such as api.example.com',
         public: true,
         description: 'Host name, without the port. Default: any.',
       }),
@@ -75,6 +76,7 @@ export const routeSchema = only({
       errors: [
         'WASM_SERVE_INSTANCE_START_FAILED',
         'WASM_SERVE_PDK_OUTDATED',
+        'WASM_SERVE_PLUGIN_FOREIGN',
         'WASM_SERVE_PLUGIN_IMPORT_MISSING',
         'WASM_SERVE_PLUGIN_INVALID',
         'WASM_SERVE_PLUGIN_LOAD_FAILED',
@@ -219,7 +221,13 @@ export const routeSchema = only({
           method: Type.Optional(
             Type.String({ minLength: 1, description: "Method. Default: the route's first." }),
           ),
-          url: Type.Optional(Type.String({ pattern: '^/', description: "URL. Default: the route's." })),
+          url: Type.Optional(
+            Type.String({
+              pattern: '^/',
+              hint: 'must begin with /',
+              description: "URL. Default: the route's.",
+            }),
+          ),
           headers: Type.Optional(
             Type.Record(Type.String(), Type.String(), { description: 'Request headers.' }),
           ),

@@ -23,7 +23,13 @@ export const serverSchema = only({
   ...wasmServeSchema.properties,
   stallMs: stallMs(10_000),
   host: withDefault(
-    Type.String({ minLength: 1, default: '127.0.0.1', public: true, description: 'Address to listen on.' }),
+    Type.String({
+      pattern: '^(?:[A-Za-z0-9_.-]+|[A-Fa-f0-9]*:[A-Fa-f0-9:.]+(?:%[A-Za-z0-9_.-]+)?)$',
+      hint: 'must be an address or a host name, without port and scheme, such as 0.0.0.0 or ::1',
+      default: '127.0.0.1',
+      public: true,
+      description: 'Address to listen on.',
+    }),
   ),
   port: withDefault(
     Type.Integer({

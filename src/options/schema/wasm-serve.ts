@@ -23,6 +23,7 @@ export const wasmServeSchema = only({
     { reach: 'answer', owner: 'fleet' },
     Type.Optional({
       ...mcpSettings,
+      examples: [{ url: '/mcp' }],
       description: 'Serve routes as tools for agents (MCP): `url`, `toolsOnly`, `hosts`...',
     }),
   ),

@@ -142,6 +142,12 @@ function requireApiKey(keys: readonly string[]): onRequestHookHandler {
     if (isPublic) return done()
     if (known.areIn(headers)) return done()
     reply.header('www-authenticate', challenge === undefined ? 'Bearer' : `Bearer ${challenge}`)
-    done(new ApiKeyRefusedError())
+    const { authorization, 'x-api-key': key } = headers
+    const isGiven = authorization !== undefined || key !== undefined
+    done(
+      new ApiKeyRefusedError(
+        isGiven ? 'The API key of the request is not valid here' : 'This server needs an API key',
+      ),
+    )
   }
 }

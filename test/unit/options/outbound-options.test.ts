@@ -78,7 +78,7 @@ test('each wrong host is listed with what is wrong', () => {
     'routes[0].allowedHosts[2]: must be text: put it in quotes',
     'routes[0].allowedHosts[3]: "a.com:0" must have a port from 1 to 65535',
   ])
-  expect(problemsIn('a.com')).toEqual(['routes[0].allowedHosts: must be a list'])
+  expect(problemsIn('a.com')).toEqual(['routes[0].allowedHosts: must be a list: put it in [ ]'])
 })
 
 test('the check that is built says the same of a host', async () => {

@@ -63,7 +63,9 @@ test('a problem names the place and what is right', () => {
     'list[1].port: must be from 1 to 9',
     'list[1].url: must be text: put it in quotes',
   ])
-  expect(problemsIn(null, { type: 'object' })).toEqual(['options: must be an object of names and values'])
+  expect(problemsIn(null, { type: 'object' })).toEqual([
+    'options: has no value: it must be an object of names and values',
+  ])
 })
 
 test('a copy has the defaults, at every depth, and each its own', () => {
