@@ -125,6 +125,12 @@ test.each(foreign)('a module for another host is named: %s, %s', async (kind, te
   expect(stdout).not.toContain('Run it')
 })
 
+test('a file is not proposed for its ending alone', async () => {
+  const near = file('core.wasm', guestBytes('echo'))
+  const { stderr } = await run(['check', join(dirname(near), 'nope.wasm')])
+  expect(stderr).toMatch(/there is no such file \(/)
+})
+
 test('imports of a plug-in that a host function can provide name the flag', async () => {
   const needing = '(module (import "extism:host/user" "look" (func)) (func (export "go")))'
   const { stderr } = await run(['check', file('needing.wasm', guestBytes(needing))])

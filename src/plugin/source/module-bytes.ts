@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { basename, dirname, relative, resolve } from 'node:path'
+import { basename, dirname, extname, relative, resolve } from 'node:path'
 import { DigestMismatchError, PluginUnreadableError } from '../../errors/errors.ts'
-import { didYouMean } from '../../platform/text.ts'
+import { nearest } from '../../platform/text.ts'
 import { isScript } from '../../script/script.ts'
 import { referenceHint } from '../oci/reference.ts'
 import { sha256InSlices } from './digest.ts'
@@ -74,11 +74,20 @@ export async function readSourceFile(path: string, isServing = false): Promise<U
 /** Reading this much synchronously takes 30 us, and asynchronously 100 us. */
 const SMALL_BYTES = 262_144
 
+/** Proposes a file of the same folder. Equal endings do not make names similar. */
+async function nearFile(path: string): Promise<string> {
+  const stem = (name: string) => basename(name, extname(name))
+  const files = await neighbours(path)
+  const meant = nearest(stem(path), files.map(stem))
+  const file = files.find((name) => stem(name) === meant)
+  return file === undefined ? '' : `; did you mean "${file}"?`
+}
+
 async function readFailureReason(error: unknown, path: string): Promise<string> {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
     case 'ENOTDIR':
-      return `there is no such file${hintOf(path) || didYouMean(basename(path), await neighbours(path))}`
+      return `there is no such file${hintOf(path) || (await nearFile(path))}`
     case 'EISDIR':
       return 'it is a directory; name a .wasm file or a manifest in it'
     case 'EACCES':
