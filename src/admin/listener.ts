@@ -108,7 +108,10 @@ function openApp(log: FastifyBaseLogger): FastifyInstance {
   app.setErrorHandler(sendAnyError)
   app.addHook('onRoute', ({ url }) => guardMethods(app, [{ url }], true))
   app.setNotFoundHandler((request) => {
-    throw refusedMethod(app, request) ?? routeNotFound(request.method, request.url)
+    throw (
+      refusedMethod(app, request) ??
+      routeNotFound(request.method, request.url, ': GET /openapi.json lists the requests')
+    )
   })
   return app
 }

@@ -31,10 +31,18 @@ const blamed = new WeakSet<Error>()
 /** Failures that are not of a route have no option. */
 const ROUTE_OPTIONS = optionsByError('route')
 
-/** The failure of a request whose URL no route has. */
-export function routeNotFound(method: string, url: string): Error {
+/**
+ * The failure of a request whose URL no route has.
+ *
+ * @param advice - What else to look at.
+ */
+export function routeNotFound(method: string, url: string, advice = ''): Error {
   const [path = ''] = url.split('?', 1)
-  const isOther = path.length > 1 && path.endsWith('/')
-  const hint = isOther ? ': with the / at its end it is another URL than without' : ''
+  const hint =
+    path.length > 1 && path.endsWith('/')
+      ? ': with the / at its end it is another URL than without'
+      : /[A-Z]/.test(path)
+        ? ': URLs are case-sensitive'
+        : advice
   return new RouteNotFoundError(method, url, hint)
 }

@@ -1,4 +1,5 @@
 import { Host, takeOutput } from './extism.js'
+import { Response } from './fetch.js'
 import { inspect, isClass, messageOf } from './inspect.js'
 import { framesOf } from './stack.js'
 
@@ -64,6 +65,10 @@ function argument() {
 
 function finish(result) {
   if (result === undefined) return 0
+  if (result instanceof Response)
+    throw new TypeError(
+      'the function returned a Response: return { status, headers, body }, with --contract http',
+    )
   if (takeOutput()) return typeof result === 'number' ? result | 0 : 0
   if (typeof result === 'string') Host.outputString(result)
   else if (result instanceof ArrayBuffer || ArrayBuffer.isView(result)) Host.outputBytes(result)

@@ -104,7 +104,16 @@ function finish({ facts, plugin }: Partial<BuiltScript>, script: Script, path: s
   }
   const { message = 'it cannot run', file = script.file, line, column = 1 } = facts ?? {}
   const place = file === script.file ? path : join(dirname(path), file)
-  throw new ScriptInvalidError(line === undefined ? path : `${place}:${line}:${column}`, message)
+  throw new ScriptInvalidError(
+    line === undefined ? path : `${place}:${line}:${column}`,
+    message + adviceFor(message, script.source.split('\n')[(line ?? 0) - 1]),
+  )
+}
+
+/** What a syntax error does not say. */
+function adviceFor(message: string, line = ''): string {
+  const isAwait = message.startsWith('SyntaxError') && /\bawait\b/.test(line)
+  return isAwait ? '; "await" needs a function that is declared "async"' : ''
 }
 
 /** Whether a name is that of a module of Node.js, and of no package that is installed, such as `buffer`. */

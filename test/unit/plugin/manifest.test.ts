@@ -309,6 +309,13 @@ function canContinue(text: string): boolean {
   return 'value' in parsed || parsed.mistake.reason === 'the text ends too early'
 }
 
+/** What the reason adds, by the text before. */
+const ADVICE: Readonly<Record<string, string>> = {
+  '["\\u00e4\\n\\\\\\"", ': ': names are in double quotes',
+  '{"a": 1, ': ': remove the comma before it',
+  '[1,\n\n  ': ': remove the comma before it',
+}
+
 test.each([
   ['["\\u00e4\\n\\\\\\"", ', 'x]'],
   ['"\\u00E', 'g"'],
@@ -328,11 +335,12 @@ test.each([
   ['[1,\n\n  ', ']'],
 ])('after %j the text %j is a mistake, and begins there', (before, after) => {
   const lines = before.split('\n')
+  const advice = ADVICE[before] ?? ''
   expect(parseJson(before + after)).toEqual({
     mistake: {
       line: lines.length,
       column: (lines.at(-1) ?? '').length + 1,
-      reason: `unexpected ${JSON.stringify(after.charAt(0))}`,
+      reason: `unexpected ${JSON.stringify(after.charAt(0))}${advice}`,
     },
   })
 })

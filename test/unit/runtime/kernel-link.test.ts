@@ -160,7 +160,7 @@ describe.each(runtimes)('the $name runtime', (runtime) => {
       message: expect.stringMatching(
         new RegExp(
           [
-            'extism:host/env reset \\(function\\), which module "lib" needs',
+            'extism:host/env reset \\(function\\), which module "lib" needs: Extism has no such function',
             'main f \\(global\\), which module "lib" needs: module "main" has no such export',
             'lib gone \\(function\\): module "lib" has no such export',
             'lib memory \\(function\\): module "lib" exports a memory of that name',
