@@ -243,7 +243,8 @@ function publishImage(release: Release): void {
 function requireRevision(reference: string): void {
   const format = ['--format', '{{json .Image}}']
   const { output } = must('docker', ['buildx', 'imagetools', 'inspect', reference, ...format])
-  if (!output.includes(`"org.opencontainers.image.revision":"${env.GITHUB_SHA}"`))
+  const compact = JSON.stringify(JSON.parse(output))
+  if (!compact.includes(`"org.opencontainers.image.revision":"${env.GITHUB_SHA}"`))
     throw new Refusal(`${reference} is there, and was not built from ${env.GITHUB_SHA}`)
 }
 
