@@ -19,7 +19,7 @@ interface FailureTexts {
 }
 
 /** Where a failure appears. The default is an answer with its status; elsewhere the default of the status is 500. */
-export type FailureSite = 'log' | 'command' | 'guest' | 'extism'
+type FailureSite = 'log' | 'command' | 'guest' | 'extism'
 
 /** The class of a failure. A last argument can have its `cause`. */
 type FailureClass<Code extends string, Message extends string> = FastifyErrorConstructor<
