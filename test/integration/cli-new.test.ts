@@ -199,7 +199,7 @@ test('in a terminal it asks for what is missing, and again after a mistake', asy
   expect([code, existsSync(join(cwd, 'counter/src/lib.rs'))]).toEqual([0, true])
   expect(stdout).toContain('LANGUAGE')
   expect(stdout).toMatch(
-    /Language \[typescript\]: new: there is no language "cobol"[\s\S]*Language \[typescript\]: /,
+    /Language \[typescript\]: new: there is no project for the language "cobol"[\s\S]*Language \[typescript\]: /,
   )
   expect(stdout).toContain('the templates of Rust are hello, http, kv, stream, websocket, tool, not "kvs"')
   expect(stdout).toMatch(/Name \[greeter\]: new: a project name has .*\nName \[greeter\]: Created counter\//)

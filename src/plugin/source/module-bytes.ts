@@ -79,7 +79,8 @@ async function nearFile(path: string): Promise<string> {
   const stem = (name: string) => basename(name, extname(name))
   const files = await neighbours(path)
   const meant = nearest(stem(path), files.map(stem))
-  const file = files.find((name) => stem(name) === meant)
+  const named = files.filter((name) => stem(name) === meant)
+  const file = named.find((name) => extname(name) === extname(path)) ?? named[0]
   return file === undefined ? '' : `; did you mean "${file}"?`
 }
 
