@@ -24,13 +24,14 @@ export async function startBuilder(folder: string, registry: string): Promise<Bu
   const output = openSync(log, 'w')
   const words = ['--config', config, '--root', join(PROGRAMS, '../buildkit'), '--addr', `unix://${socket}`]
   const child = spawn(join(PROGRAMS, 'buildkitd'), words, { stdio: ['ignore', output, output] })
+  const ended = once(child, 'exit')
   while (!existsSync(socket)) {
     if (child.exitCode !== null) throw new Error(`buildkitd ended: ${readFileSync(log, 'utf8')}`)
     await sleep(50)
   }
   const stop = async () => {
     child.kill('SIGTERM')
-    await once(child, 'exit')
+    await ended
   }
   return { socket, stop }
 }

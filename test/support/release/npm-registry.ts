@@ -36,6 +36,7 @@ const EXCHANGE = '/-/npm/v1/oidc/token/exchange/package/'
 export async function openNpmRegistry(folder: string, node: string): Promise<NpmRegistry> {
   const port = await freePort()
   const verdaccio = await startVerdaccio(folder, port, node)
+  const ended = once(verdaccio, 'exit')
   const { token } = await addUser(port)
   const claims = Buffer.from(JSON.stringify({ repository_visibility: 'private' })).toString('base64url')
   const idToken = `e30.${claims}.none`
@@ -81,7 +82,7 @@ export async function openNpmRegistry(folder: string, node: string): Promise<Npm
       server.closeAllConnections()
       server.close()
       verdaccio.kill('SIGKILL')
-      await once(verdaccio, 'exit')
+      await ended
     },
   }
 }
