@@ -68,7 +68,7 @@ declare global {
     allocUInt64(value: bigint): MemoryHandle
     allocFloat32(value: number): MemoryHandle
     allocFloat64(value: number): MemoryHandle
-    find(offset: number | bigint): MemoryHandle | undefined
+    find(block: I64 | PTR): MemoryHandle | undefined
   }
 
   /** Values of functions of the host. An integer that a number cannot hold is a bigint. */

@@ -78,7 +78,7 @@ export const ProjectNotMadeError = failure({
 
 export const BuildFailedError = failure({
   code: 'WASM_SERVE_BUILD_FAILED',
-  message: 'The build has failed: %s\n%s',
+  message: 'The build failed: %s\n%s',
   cause:
     '`wasm-serve dev`: the last build of the project has failed. Until a build succeeds, its routes answer with what the build has printed.',
   remedy: 'Correct the source: it is built again when it changes. The last version that was built is kept.',

@@ -81,8 +81,8 @@ test('a build that fails is the answer until one succeeds, and its output is sho
   const url = await server.listening()
   expect(await post(url)).toBe('one')
   writeFileSync(join(at, 'word.txt'), 'bad')
-  await server.logged('word.txt: bad <word> & "more"\nThe build has failed: it has ended with status 3\n')
-  await server.logged('Requests are answered with this failure')
+  await server.logged('word.txt: bad <word> & "more"\nThe build failed: it exited with status 3\n')
+  await server.logged('Responses show this failure')
 
   const answer = await fetch(url, { method: 'POST' })
   expect([answer.status, answer.headers.get('content-type'), answer.headers.get('cache-control')]).toEqual([
@@ -93,7 +93,7 @@ test('a build that fails is the answer until one succeeds, and its output is sho
   expect(await answer.json()).toMatchObject({
     status: 500,
     code: 'WASM_SERVE_BUILD_FAILED',
-    detail: 'The build has failed: it has ended with status 3\nword.txt: bad <word> & "more"',
+    detail: 'The build failed: it exited with status 3\nword.txt: bad <word> & "more"',
   })
   const page = await fetch(url, { method: 'POST', headers: { accept: 'text/html,*/*;q=0.8' } })
   expect([page.status, page.headers.get('content-type')]).toEqual([500, 'text/html; charset=utf-8'])
@@ -272,7 +272,7 @@ test('a folder of scripts needs no build, also with a package.json', async () =>
 test('a program that is missing fails the build in words', async () => {
   const at = folder({ 'go.mod': '' })
   const server = start(['dev', at, '0'], { PATH: '/nowhere' })
-  await server.logged('The build has failed: spawn go ENOENT\nWaiting for a change')
+  await server.logged('The build failed: spawn go ENOENT\nWaiting for a change')
 })
 
 test('a signal ends the build, too', async () => {

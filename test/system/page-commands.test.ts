@@ -76,6 +76,7 @@ async function folderOf(page: string): Promise<string> {
     'main.wasm': guestBytes('(module (import "answers" "f" (func)) (func (export "main") (call 0)))'),
     'answers.wasm': guestBytes('(module (func (export "f")))'),
     'hello.ts': pageScripts('docs/write/scripts.md')[0] ?? '',
+    'tools.ts': pageScripts('docs/write/tools-for-agents.md')[0] ?? '',
     'manifest.json': JSON.stringify({ wasm: [{ path: 'hello.wasm' }] }),
     'name.txt': 'Bob',
     'wasm-serve.yaml': markedYaml('docs/start/config-file.md', 'config-file'),

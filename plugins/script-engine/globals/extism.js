@@ -162,7 +162,8 @@ export const Memory = {
   allocUInt64: (value) => blockOf(BigUint64Array.of(BigInt(value))),
   allocFloat32: (value) => blockOf(Float32Array.of(value)),
   allocFloat64: (value) => blockOf(Float64Array.of(value)),
-  find: (offset) => {
+  find: (block) => {
+    const offset = block instanceof MemoryHandle ? block.offset : block
     const length = host.lengthOf(Number(offset))
     return length > 0 ? new MemoryHandle(offset, length) : undefined
   },

@@ -106,7 +106,7 @@ async function follow(
   for (;;) {
     const isAsked = await builds.next(build !== undefined)
     const failure = await builds.build()
-    if (failure) say('Requests are answered with this failure; the last version that was built is kept')
+    if (failure) say('Responses show this failure until a build succeeds; the last version is kept')
     if (!failure && (build || isAsked)) await serving.reload()
     serving.noteBuild(failure)
   }
