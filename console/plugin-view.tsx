@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import type { AdminApi, ChangeInfo, PluginInfo, ShownRoute, VersionInfo } from './admin-api.ts'
 import { Figures } from './chart.tsx'
 import { LabelledInput, TableHead, useAttempt } from './form.tsx'
@@ -122,6 +123,8 @@ interface VersionRowProps {
 function VersionRow({ plugin, version, change }: VersionRowProps) {
   const { digest, addedAt, from, origin, signer, bytes, percent, configured, calls, failures } = version
   const isSplit = percent > 0 && percent < 100
+  const [share, setShare] = useState(10)
+  const actions = actionsFor(version, plugin.versions, share)
   return (
     <tr>
       <th scope="row">
@@ -151,7 +154,18 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
       <td data-label="Change">
         <div class="actions">
           {percent === 100 && <span class="note">–</span>}
-          {actionsFor(version, plugin.versions).map(({ text, rest, question, request, success }) => (
+          {actions.some(({ hasShare }) => hasShare) && (
+            <input
+              class="share"
+              type="number"
+              min={1}
+              max={99}
+              aria-label={`Percent of the calls for version ${formatDigest(digest)}`}
+              value={share}
+              onInput={({ currentTarget: { valueAsNumber } }) => setShare(valueAsNumber)}
+            />
+          )}
+          {actions.map(({ text, rest, question, request, success }) => (
             <button
               key={text}
               type="button"
@@ -170,6 +184,8 @@ function VersionRow({ plugin, version, change }: VersionRowProps) {
 /** A button that changes the split of calls. */
 interface VersionAction {
   readonly text: string
+  /** Whether the user chooses the share of the calls. */
+  readonly hasShare?: true
   /** What the user has to confirm, if it cannot be undone. */
   readonly question?: string
   /** Text for screen readers, after the label. */
@@ -179,15 +195,20 @@ interface VersionAction {
   readonly success: string
 }
 
-function actionsFor({ digest, percent }: VersionInfo, versions: readonly VersionInfo[]): VersionAction[] {
+/** @param share - The percentage that the user has chosen. */
+function actionsFor(
+  { digest, percent }: VersionInfo,
+  versions: readonly VersionInfo[],
+  share: number,
+): VersionAction[] {
   if (percent === 100) return []
   const short = formatDigest(digest)
   const digests = versions.map((version) => version.digest)
   const [live = ''] = versions.toSorted((a, b) => b.percent - a.percent).map((version) => version.digest)
   const isOlder = digests.indexOf(digest) > digests.indexOf(live)
   const shares = [
-    { digest: live, percent: 90 },
-    { digest, percent: 10 },
+    { digest: live, percent: 100 - share },
+    { digest, percent: share },
   ]
   const all: VersionAction = {
     text: isOlder ? 'Roll back' : 'Send all calls',
@@ -196,10 +217,11 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
     success: `Version ${short} gets all calls.`,
   }
   const some: VersionAction = {
-    text: 'Try with 10 %',
+    text: `Try with ${share} %`,
+    hasShare: true,
     rest: `of the calls: version ${short}`,
     request: ['PUT', '/traffic', shares],
-    success: `Version ${short} gets 10 of 100 calls.`,
+    success: `Version ${short} gets ${share} of 100 calls.`,
   }
   const none: VersionAction = {
     text: 'Remove',
@@ -208,7 +230,8 @@ function actionsFor({ digest, percent }: VersionInfo, versions: readonly Version
     request: ['DELETE', `/versions/${digest}`],
     success: `Version ${short} was removed.`,
   }
-  return percent > 0 ? [all] : [all, some, none]
+  if (percent === 0) return [all, some, none]
+  return digest === live ? [all] : [all, some]
 }
 
 function Exports({ plugin, routes }: Pick<PartProps, 'plugin'> & { readonly routes: readonly ShownRoute[] }) {

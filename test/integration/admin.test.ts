@@ -208,3 +208,18 @@ test('routes that cannot be opened end the command, with its admin listener', as
   ])
   expect(code).toBe(1)
 })
+
+test('while the server starts, its overview is shown; lists say that they come later', async () => {
+  const { url } = await listenAdmin({ state: 'starting', server: { url: undefined, routes: [] } })
+  const overview = await fetch(`${url}/api`, { headers: AUTHORIZED })
+  expect([overview.status, await overview.json()]).toMatchObject([
+    200,
+    { state: 'starting', revision: 0, routes: 0, plugins: 0 },
+  ])
+  const list = await fetch(`${url}/api/plugins`, { headers: AUTHORIZED })
+  expect([list.status, list.headers.get('retry-after'), (await list.json()).code]).toEqual([
+    503,
+    '1',
+    'WASM_SERVE_STARTING',
+  ])
+})

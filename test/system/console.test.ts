@@ -260,9 +260,13 @@ describeWith(['chromium'], () => {
       { percent: 90 },
     ])
 
+    await page.getByLabel(/^Percent of the calls for version/).fill('35')
+    await page.getByRole('button', { name: /^Try with 35 %/ }).click()
+    await page.getByText('35 %', { exact: true }).waitFor()
+
     await page.getByRole('link', { name: 'Changes' }).click()
     await page.getByText('Refused').waitFor()
-    expect(await page.locator('.changes li').count()).toBe(4)
+    expect(await page.locator('.changes li').count()).toBe(5)
     expect(mishaps).toEqual([])
   })
 

@@ -57,6 +57,12 @@ const overview: Endpoint = {
   }),
 }
 
+/** The overview while the server starts. */
+const NOTHING_YET = {
+  ...{ revision: 0, routes: 0, plugins: 0, changed: false },
+  changes: { applied: 0, refused: 0 },
+}
+
 /** All endpoints of the API. */
 export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [
@@ -160,6 +166,7 @@ function addEndpoint(
     held: UploadReservation,
     signal: AbortSignal,
   ): Promise<unknown> => {
+    if (path === '/api' && !served.server.deployments) return { ...NOTHING_YET, state: served.state }
     const deployments = deploymentsOf(served)
     const params = request.params as Record<string, string>
     const query = request.query as Record<string, string>
