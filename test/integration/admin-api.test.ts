@@ -86,6 +86,23 @@ test('a plug-in that is added gets routes, and loses them', async () => {
   expect((await api('GET', '/api/plugins/shout')).status).toBe(404)
 })
 
+test('sizes and times of a route may have units, and others are refused', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const route = { plugin: 'echo', url: '/small', bodyLimit: '1KiB', timeoutMs: '5s', memoryMax: '16MiB' }
+  const added = await api('POST', '/api/routes', route)
+  expect([added.status, added.body.route?.url]).toEqual([201, '/small'])
+  expect((await post('/small', 'x'.repeat(1_024)))[0]).toBe(200)
+  expect((await post('/small', 'x'.repeat(1_025)))[0]).toBe(413)
+  expect(await api('POST', '/api/routes', { plugin: 'echo', url: '/b', timeoutMs: 'soon' })).toMatchObject({
+    status: 400,
+    body: {
+      detail: expect.stringContaining(
+        'timeoutMs must be integer: a number of milliseconds, or a time such as "5s"',
+      ),
+    },
+  })
+})
+
 test('routes that keep a plug-in from being removed are named: ten of them, and the others are counted', async () => {
   const { api } = await startWithAdmin([guest('echo')])
   const refusal = async () => {

@@ -15,8 +15,13 @@ import {
   MountConflictError,
   RouteConflictError,
   ServerStartingError,
+  UsageError,
 } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
+import { type FlagKind, kindOf, parseValue } from '../../options/flags.ts'
+import { routeSchema } from '../../options/options-schema.ts'
+import { schemasOf } from '../../options/schema.ts'
+import { isObject } from '../../platform/json-text.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import { explainLimit } from '../../platform/system-errors.ts'
 import { printable } from '../../platform/text.ts'
@@ -144,7 +149,7 @@ function addEndpoint(
     bodyLimit,
     schema: fastifySchema(endpoint),
     schemaErrorFormatter: toRequestError,
-    preValidation: refuseForm(endpoint),
+    preValidation: [refuseForm(endpoint), readUnits],
     async handler(request, reply) {
       const held = heldBy(request)
       const gone = new AbortController()
@@ -228,6 +233,34 @@ function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHa
     done(isWrong ? new AdminRequestError('The body must be JSON') : undefined)
   }
 }
+
+/** Sizes and times of options may have units, as in a configuration file: `64KiB`, `5s`. */
+const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
+  for (const [name, value] of isObject(body) ? Object.entries(body) : []) {
+    const kind = KINDS_WITH_UNIT.get(name)
+    if (kind && typeof value === 'string')
+      Object.assign(body as object, { [name]: numberOf(kind, value, name) })
+  }
+  done()
+}
+
+/** A text that is no number of its kind stays, for the schema to refuse. */
+function numberOf(kind: FlagKind, text: string, name: string): unknown {
+  try {
+    return parseValue(kind, text, name)
+  } catch (error) {
+    if (error instanceof UsageError) return text
+    throw error
+  }
+}
+
+/** The kinds of the options of routes whose values have a unit. */
+const KINDS_WITH_UNIT: ReadonlyMap<string, FlagKind> = new Map(
+  Object.entries(schemasOf(routeSchema)).flatMap(([name, schema]) => {
+    const kind = kindOf(schema)
+    return kind === 'time' || kind === 'size' || kind === 'pages' ? [[name, kind]] : []
+  }),
+)
 
 /** Masks values that came from the environment into the configuration. */
 function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {

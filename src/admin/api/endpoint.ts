@@ -104,7 +104,10 @@ export function toRequestError(errors: FastifySchemaValidationError[], part: str
         ? `Invalid value for query parameter ${instancePath.slice(1)}`
         : `Unknown query parameter ${String(unknown)}`
     const what = instancePath.slice(1) || 'the body'
-    const unit = params.type === 'integer' && what.endsWith('Ms') ? ': a number of milliseconds' : ''
+    const unit =
+      params.type === 'integer' && what.endsWith('Ms')
+        ? ': a number of milliseconds, or a time such as "5s"'
+        : ''
     if (unknown === undefined) return `${what} ${message}${unit}`
     return `${what} has the unknown field "${String(unknown)}"${didYouMean(String(unknown), EDITABLE_OPTIONS)}`
   })
