@@ -78,7 +78,6 @@ export const ManifestInvalidError = failure({
 export const DigestMismatchError = failure({
   code: 'WASM_SERVE_DIGEST_MISMATCH',
   site: 'command',
-  isMistake: true,
   message: 'Plug-in source %s has the wrong SHA-256 digest: expected %s, got %s',
   cause: "The content does not match the pinned digest or the manifest's `hash`.",
   remedy: 'Check the source. If the content is right, change the digest.',

@@ -11,7 +11,8 @@ import { open } from '../support/socket.ts'
 const LIMIT = 1_000
 const BUSY = 'WASM_SERVE_ADMIN_BUSY'
 /** The server that is asked serves nothing, so a whole request ends with this. */
-const STARTING = 'WASM_SERVE_CHANGE_REFUSED'
+const STARTING = 'WASM_SERVE_STARTING'
+const REFUSED = 'WASM_SERVE_CHANGE_REFUSED'
 
 const head = (size: string) =>
   `PUT /api/plugins/a HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: ${AUTHORIZED.authorization}\r\nContent-Type: application/wasm\r\n${size}\r\n\r\n`
@@ -99,7 +100,7 @@ test('an upload whose client goes away while it is tried is ended, and nothing o
   await once(thread, 'online')
   client.socket.resetAndDestroy()
   await ended
-  await expect.poll(async () => (await api('GET', '/api/changes')).body[0]?.error?.code).toBe(STARTING)
+  await expect.poll(async () => (await api('GET', '/api/changes')).body[0]?.error?.code).toBe(REFUSED)
   expect((await api('GET', '/api')).body.revision).toBe(revision)
   expect(await post('/', 'abc')).toEqual([200, 'abc'])
   expect((await api('PUT', '/api/plugins/echo', guestBytes('upper'))).status).toBe(200)

@@ -155,7 +155,7 @@ test('without autocannon it says what to install; beside it, it is found', async
   }
 
   const without = await bench()
-  expect(without.code).toBe(1)
+  expect(without.code).toBe(2)
   expect(without.said).toContain('npm install autocannon')
   expect(without.said).toContain('npx -y -p autocannon -p wasm-serve wasm-serve bench')
   link('autocannon')
@@ -194,7 +194,7 @@ test.each([
   ['no connections', 2, [guest('echo'), '-c', '0'], '-c'],
   ['a flag that does not exist', 2, [guest('echo'), '--matrx'], 'did you mean "--matrix"'],
   ['an option that is wrong', 2, [guest('echo'), '--memory-max', '65537'], '--memory-max'],
-  ['several functions and no name', 1, [guest('several')], 'alpha, b:ta, several'],
+  ['several functions and no name', 2, [guest('several')], 'alpha, b:ta, several'],
   ['a guest that says no', 1, [guest('refuse'), '-i', 'no, Bob'], '409: no, Bob'],
   ['a plug-in that cannot be served', 1, [guest('bad-start')], 'cannot be started'],
 ])('%s ends with a message and exit %i', async (_, exit, args, ...said) => {

@@ -221,7 +221,7 @@ test('a task whose process is silent is not unknown, and one whose process has e
   const pid = server.pids().sort((a, b) => a - b)[owner - 1] ?? 0 // they are started in the order of their numbers
   process.kill(pid, 'SIGSTOP')
   const silent = await other.ask('tasks/get', { taskId })
-  expect(silent.error).toMatchObject({ code: -32_603, message: expect.stringContaining('Ask again') })
+  expect(silent.error).toMatchObject({ code: -32_603, message: expect.stringContaining('Try again') })
   process.kill(pid, 'SIGKILL')
   await until(() => !server.pids().includes(pid))
   await expect

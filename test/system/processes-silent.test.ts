@@ -10,7 +10,8 @@ import { open, post } from '../support/socket.ts'
 
 /** A server with three processes and the admin API. */
 async function startThree(...flags: string[]) {
-  const server = await startApi(start, [guest('echo'), '--processes', '3', '--grace-ms', '1000', ...flags])
+  const grace = flags.includes('--grace-ms') ? [] : ['--grace-ms', '1000']
+  const server = await startApi(start, [guest('echo'), '--processes', '3', ...grace, ...flags])
   const pids = () => childrenOf(server.child.pid ?? 0)
   onTestFinished(() => signal(pids(), 'SIGKILL'))
   return {

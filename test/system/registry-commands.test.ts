@@ -126,7 +126,7 @@ test('a manifest of an artifact opens no folder of this machine', async () => {
   const manifest = JSON.stringify({ wasm: [{ path: 'plugin.wasm' }], allowed_paths: { '/': '/' } })
   putPlugin(registry, UPPER, '1', { 'dev.wasm-serve.extism-manifest': manifest })
   expect(await call(':1')).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: expect.stringContaining('WASM_SERVE_MANIFEST_INVALID'),
   })
 })
@@ -412,7 +412,7 @@ test.each([
     ['push', guest('echo'), source],
   ]) {
     const refused = await run(args)
-    expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(text) })
+    expect(refused).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(text) })
     expect(refused.stderr).not.toContain('s3cret')
   }
   expect((await run(['call', source])).stderr).toContain(code)
@@ -420,9 +420,9 @@ test.each([
 
 test.each([
   [['push'], 2, 'WASM_SERVE'],
-  [['push', guest('echo'), 'ghcr.io/acme/hello'], 1, 'WASM_SERVE_SOURCE_INVALID'],
-  [['push', guest('echo'), `oci://localhost/a@sha256:${'0'.repeat(64)}`], 1, 'WASM_SERVE_SOURCE_INVALID'],
-  [['push', '/nowhere.wasm', 'oci://localhost/a'], 1, 'WASM_SERVE_PLUGIN_UNREADABLE'],
+  [['push', guest('echo'), 'ghcr.io/acme/hello'], 2, 'WASM_SERVE_SOURCE_INVALID'],
+  [['push', guest('echo'), `oci://localhost/a@sha256:${'0'.repeat(64)}`], 2, 'WASM_SERVE_SOURCE_INVALID'],
+  [['push', '/nowhere.wasm', 'oci://localhost/a'], 2, 'WASM_SERVE_PLUGIN_UNREADABLE'],
   [['push', guest('echo'), 'oci://localhost/a', '--port', '1'], 2, 'not supported by push'],
 ])('%j is refused with one line', async (args, code, text) => {
   const refused = await run(args)

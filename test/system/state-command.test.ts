@@ -126,7 +126,7 @@ test('a server with a connection to its store ends when it is told to, and when 
   child.kill('SIGTERM')
   expect(await ended).toMatchObject({ code: 0, signal: null })
   const unstarted = await run([VISITS, '0', '--url', '/a*b*', ...store])
-  expect([unstarted.code, unstarted.stderr]).toEqual([1, expect.stringContaining('cannot be added')])
+  expect([unstarted.code, unstarted.stderr]).toEqual([2, expect.stringContaining('cannot be added')])
 })
 
 test('a store that cannot be had is told in words, without its password', async () => {

@@ -32,7 +32,7 @@ test('a guest that dies after the start breaks the answer, which clients notice'
   expect(answer.status).toBe(200)
   await expect(answer.text()).rejects.toThrow('terminated')
   await line(({ level, code }) => level === 'error' && code === 'WASM_SERVE_GUEST_TRAP')
-  await line(({ msg }) => msg.includes('broken off'))
+  await line(({ msg }) => msg.includes('aborted'))
 })
 
 test.each([

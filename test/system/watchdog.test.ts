@@ -18,7 +18,8 @@ const LATE_MS = 2 * (STALL_MS / 10) + 4_000
 
 /** A server whose guests nothing else ends: their deadline is the same second. */
 async function listening(plugin: string, ...flags: string[]) {
-  const server = start([plugin, '0', '--stall-ms', String(STALL_MS), '--interrupts', 'off', ...flags])
+  const stall = flags.includes('--stall-ms') ? [] : ['--stall-ms', String(STALL_MS)]
+  const server = start([plugin, '0', ...stall, '--interrupts', 'off', ...flags])
   return { ...server, url: await server.listening() }
 }
 
