@@ -111,12 +111,12 @@ test.each([
 })
 
 test.each([
-  [['call', guest('echo'), '--input-file', '/nowhere'], 'there is no such file'],
-  [['call', guest('echo'), '--input-file', tmpdir()], 'it is a directory'],
-  [[guest('echo'), '0', '--host', 'nosuch.invalid'], 'this name does not resolve'],
-])('%j is told why not, in words', async (args, said) => {
+  [['call', guest('echo'), '--input-file', '/nowhere'], 2, 'there is no such file'],
+  [['call', guest('echo'), '--input-file', tmpdir()], 2, 'it is a directory'],
+  [[guest('echo'), '0', '--host', 'nosuch.invalid'], 1, 'this name does not resolve'],
+])('%j is told why not, in words', async (args, exitCode, said) => {
   const { code, stderr } = await run(args)
-  expect(code).toBe(1)
+  expect(code).toBe(exitCode)
   expect(stderr).toContain(said)
   expect(stderr).not.toMatch(/ENOENT|EISDIR|ENOTFOUND/)
 })

@@ -243,7 +243,7 @@ describeWith(['redis-server'], () => {
     await untilPhase(b, 'done')
     expect((await fleetOf(b)).nodes[0]).toMatchObject({ node: 'a', live: false })
     const { body } = await put(b, 2, {}, '?wait=applied')
-    expect(body.change.warnings).toEqual([expect.stringMatching(/do not report: a$/)])
+    expect(body.change.warnings).toEqual([expect.stringMatching(/do not report were skipped: a$/)])
   })
 
   test('a node boots from its copy while the store is away, says so, and follows when it is back', async () => {

@@ -59,7 +59,7 @@ test('an answer that takes too much memory ends with a reset, although its guest
   const { url, codes, line } = await serveSteps(FLOOD, BUFFERED, { maxUnreadBytes: MIB })
   const { output, ended } = ask(url)
   await codes(17)
-  await line(({ msg }) => msg.startsWith('connections that took the most memory were ended'))
+  await line(({ msg }) => msg.startsWith('connections that took the most memory were closed'))
   output.resume()
   expect(await ended).toEqual([CONNECTION_RESET, null])
 }, 30_000)
