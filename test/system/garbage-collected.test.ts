@@ -27,7 +27,7 @@ function folderWith(bytes: Uint8Array): string {
 
 test('a guest with garbage-collected types is refused before it is compiled', async () => {
   const { code, stderr } = await run([join(folderWith(GUEST), 'gc.wasm'), '0'])
-  expect(code).toBe(1)
+  expect(code).toBe(2)
   expect(stderr).toContain('--allow-gc')
 })
 

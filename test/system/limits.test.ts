@@ -64,7 +64,7 @@ test.each([
       .poll(ready, { timeout: 10_000 })
       .toEqual([503, expect.stringMatching(/\d of 128 file descriptors are in use/)])
     for (const socket of sockets) socket.destroy()
-    await server.logged('enough file descriptors again', processes)
+    await server.logged('enough file descriptors are free again', processes)
     await expect.poll(ready, { timeout: 10_000 }).toEqual([200, ''])
     expect(server.stderr().match(/descriptors are short/g)).toHaveLength(processes)
   },
