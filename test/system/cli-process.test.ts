@@ -14,7 +14,7 @@ test('the built command serves, and SIGTERM ends it with 0', async () => {
 })
 
 test('a mistake ends it with 2, a failure with 1, and neither shows a stack', async () => {
-  const [mistake, failure] = await Promise.all([run([guest('echo'), '--prot', '0']), run(['absent.wasm'])])
+  const [mistake, failure] = await Promise.all([run(['absent.wasm']), run(['call', guest('trap')])])
   expect([mistake.code, failure.code]).toEqual([2, 1])
   expect(mistake.stderr + failure.stderr).not.toMatch(/^\s+at /m)
 })
