@@ -236,11 +236,11 @@ function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHa
 
 /** Sizes and times of options may have units, as in a configuration file: `64KiB`, `5s`. */
 const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
-  for (const [name, value] of isObject(body) ? Object.entries(body) : []) {
-    const kind = KINDS_WITH_UNIT.get(name)
-    if (kind && typeof value === 'string')
-      Object.assign(body as object, { [name]: numberOf(kind, value, name) })
-  }
+  if (isObject(body))
+    for (const [name, kind] of KINDS_WITH_UNIT) {
+      const value = body[name]
+      if (typeof value === 'string') Object.assign(body, { [name]: numberOf(kind, value, name) })
+    }
   done()
 }
 
