@@ -46,7 +46,7 @@ test('a hash that is not that of the bytes is refused', async () => {
     JSON.stringify({ wasm: [{ path: guest('echo'), hash: sha256(guestBytes('upper')) }] }),
   )
   const { code, stderr } = await run([manifest, '0'])
-  expect(code).toBe(2)
+  expect(code).toBe(1)
   expect(stderr).toContain(sha256(guestBytes('echo')))
 })
 
