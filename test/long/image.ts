@@ -35,6 +35,7 @@ import {
 import { startLoad } from '../support/load.ts'
 import { freePort } from '../support/redis.ts'
 import { openRegistryServer } from '../support/registry-server.ts'
+import { openChecks } from './checks.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
 /*
@@ -56,19 +57,8 @@ const STARTS = 10
 const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-image-'))
 chmodSync(folder, 0o755) // the user of the image reads it
 
-interface Row {
-  readonly what: string
-  readonly got: string
-  readonly wanted: string
-}
-
-const rows: Row[] = []
-
-function add(what: string, got: unknown, wanted: unknown): void {
-  const row = { what, got: JSON.stringify(got), wanted: JSON.stringify(wanted) }
-  rows.push(row)
-  console.log(row.got === row.wanted ? `ok: ${what}` : `WRONG: ${what}: ${row.got}, not ${row.wanted}`)
-}
+const checks = openChecks()
+const { add } = checks
 
 /* Build */
 
@@ -464,20 +454,14 @@ function renderFigures({ bytes, compressed, alone, processes, peak }: ImageMeasu
 }
 
 function render(node: string): string {
-  const right = rows.filter(({ got, wanted }) => got === wanted).length
-  const lines = rows.map(
-    ({ what, got, wanted }) => `| ${what} | ${got === wanted ? 'as expected' : `**${got}**`} |`,
-  )
   return [
     '## The image',
     '',
     'The image is built twice and run without capabilities, on a read-only root, in 256 MiB (`npx tsx test/long/image.ts`).',
     '',
-    `${renderOrigin()}; in the image Node v${node} on files of Debian bookworm. ${right} of ${rows.length} as expected.`,
+    `${renderOrigin()}; in the image Node v${node} on files of Debian bookworm. ${checks.renderCount()}.`,
     '',
-    '| what | result |',
-    '| --- | --- |',
-    ...lines,
+    ...checks.renderTable(),
   ].join('\n')
 }
 
@@ -495,7 +479,7 @@ try {
   const processes = await measureStarts(['/plugins', '--processes', '2'])
   const figures = renderFigures({ bytes, compressed, alone, processes, peak })
   keepSection('image', `${render(node)}\n\n${figures}`)
-  if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
+  if (!checks.areRight) process.exitCode = 1
 } finally {
   await endContainers()
   buildah('rmi', '--force', IMAGE)

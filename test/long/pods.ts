@@ -13,6 +13,7 @@ import { type Nginx, startNginx, type Upstreams } from '../support/nginx.ts'
 import { type Pod, playPod } from '../support/pods.ts'
 import { freePort } from '../support/redis.ts'
 import { buildProgram } from '../support/registry-programs.ts'
+import { openChecks } from './checks.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
 /*
@@ -34,19 +35,8 @@ const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-pods-'))
 chmodSync(folder, 0o755) // the user of the image reads it
 const plugins = join(folder, 'plugins')
 
-interface Row {
-  readonly what: string
-  readonly got: string
-  readonly wanted: string
-}
-
-const rows: Row[] = []
-
-function add(what: string, got: unknown, wanted: unknown): void {
-  const row = { what, got: JSON.stringify(got), wanted: JSON.stringify(wanted) }
-  rows.push(row)
-  console.log(row.got === row.wanted ? `ok: ${what}` : `WRONG: ${what}: ${row.got}, not ${row.wanted}`)
-}
+const checks = openChecks()
+const { add } = checks
 
 /* Pods */
 
@@ -365,7 +355,6 @@ function post(socketPath: string, path: string, body: string) {
 }
 
 function renderPage(): string {
-  const right = rows.filter(({ got, wanted }) => got === wanted).length
   return [
     '## Pods in containers',
     '',
@@ -376,11 +365,9 @@ function renderPage(): string {
     'podman 4.3 has no volumes of images and Secrets, no projected ones (`registryCredentials`, `tls`, `trustKeys`), no annotation of more than 63 characters',
     '(`checksum/config`), and no limit of ephemeral storage: the test leaves them out.',
     '',
-    `${renderOrigin()}. ${podman('--version')}, runc. ${right} of ${rows.length} as expected.`,
+    `${renderOrigin()}. ${podman('--version')}, runc. ${checks.renderCount()}.`,
     '',
-    '| what | result |',
-    '| --- | --- |',
-    ...rows.map(({ what, got, wanted }) => `| ${what} | ${got === wanted ? 'as expected' : `**${got}**`} |`),
+    ...checks.renderTable(),
   ].join('\n')
 }
 
@@ -394,7 +381,7 @@ try {
   await checkRestart()
   await checkRolling()
   keepSection('pods', renderPage())
-  if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
+  if (!checks.areRight) process.exitCode = 1
 } finally {
   for (const pod of pods) pod.remove()
   buildah('rmi', '--force', IMAGE)

@@ -11,6 +11,7 @@ import { openRegistryServer } from '../support/registry-server.ts'
 import { startBuilder } from '../support/release/builder.ts'
 import { openNpmRegistry } from '../support/release/npm-registry.ts'
 import { type Ended, logOf, type Runner, runWorkflow, writePrograms } from '../support/release/workflow.ts'
+import { openChecks } from './checks.ts'
 import { keepSection, renderOrigin } from './page.ts'
 
 /*
@@ -33,21 +34,8 @@ const origin = join(folder, 'origin')
 const keys = join(folder, 'keys')
 const forge = join(folder, 'forge')
 
-/* Results */
-
-interface Row {
-  readonly what: string
-  readonly got: string
-  readonly wanted: string
-}
-
-const rows: Row[] = []
-
-function add(what: string, got: unknown, wanted: unknown): void {
-  const row = { what, got: JSON.stringify(got), wanted: JSON.stringify(wanted) }
-  rows.push(row)
-  console.log(row.got === row.wanted ? `ok: ${what}` : `WRONG: ${what}: ${row.got}, not ${row.wanted}`)
-}
+const checks = openChecks()
+const { add } = checks
 
 /* Programs */
 
@@ -213,11 +201,11 @@ async function rehearse(): Promise<void> {
     identity: npm.identity,
     actions: {
       'actions/setup-node': (step, env) => {
-        add('the Node.js of the rehearsal is that of the workflow', step.with?.['node-version'], 24)
+        add('the rehearsal uses the Node.js version of the workflow', step.with?.['node-version'], 24)
         return env
       },
       'sigstore/cosign-installer': (step, env) => {
-        add('the cosign of the rehearsal is that of the workflow', step.with?.['cosign-release'], COSIGN)
+        add('the rehearsal uses the cosign version of the workflow', step.with?.['cosign-release'], COSIGN)
         return { ...env, PATH: `${cosign}:${env.PATH}` }
       },
     },
@@ -409,7 +397,7 @@ function checkArtifacts(npmUrl: string): void {
     'https://github.com/Acme/Fork',
   )
   add(
-    'the notes are those of the changelog',
+    'the release notes equal the section of the changelog',
     must(`cat ${forge}/v0.1.0/notes`).startsWith('### Fixed\n\n- First.'),
     true,
   )
@@ -429,10 +417,6 @@ function checkArtifacts(npmUrl: string): void {
 }
 
 function render(): string {
-  const right = rows.filter(({ got, wanted }) => got === wanted).length
-  const lines = rows.map(
-    ({ what, got, wanted }) => `| ${what} | ${got === wanted ? 'as expected' : `**${got}**`} |`,
-  )
   return [
     '## Releases',
     '',
@@ -441,11 +425,9 @@ function render(): string {
     '',
     'Not tried: provenance of npm and signatures without a key, which ask Sigstore; the image of the other platform; signing in to GHCR.',
     '',
-    `${renderOrigin()}. ${right} of ${rows.length} as expected.`,
+    `${renderOrigin()}. ${checks.renderCount()}.`,
     '',
-    '| what | result |',
-    '| --- | --- |',
-    ...new Set(lines),
+    ...new Set(checks.renderTable()), // some are made after each release
   ].join('\n')
 }
 
@@ -454,7 +436,7 @@ for (const name of ['docker-buildx', 'buildkitd', 'verdaccio', 'helm', 'cosign3'
 try {
   await rehearse()
   keepSection('release', render())
-  if (rows.some(({ got, wanted }) => got !== wanted)) process.exitCode = 1
+  if (!checks.areRight) process.exitCode = 1
 } finally {
   if (existsSync(join(folder, 'log')))
     writeFileSync(join(tmpdir(), 'wasm-serve-release.log'), logOf({ folder }))
