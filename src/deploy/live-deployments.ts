@@ -353,11 +353,12 @@ class LiveDeployments implements Deployments {
 
   /** Why some plug-ins of the configuration that is read are older than their files; undefined if none is. */
   #keptFor(reason: string): Behind | undefined {
-    const { kept, log } = { kept: this.#kept, log: this.#context.log }
+    const kept = this.#kept
     if (kept.size === 0) return undefined
     const failure = toCodedError(combineErrors([...kept.values()]))
-    log.error({ reason, code: failure.code, plugins: [...kept.keys()] }, `not changed: ${failure.message}`)
-    return { ...toBehind(this.#failedReload, failure, reason, 'plugins'), plugins: [...kept.keys()] }
+    const plugins = [...kept.keys()]
+    this.#context.log.error({ reason, code: failure.code, plugins }, `not changed: ${failure.message}`)
+    return { ...toBehind(this.#failedReload, failure, reason, 'plugins'), plugins }
   }
 
   #goLive(

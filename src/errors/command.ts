@@ -80,7 +80,7 @@ export const BuildFailedError = failure({
   code: 'WASM_SERVE_BUILD_FAILED',
   message: 'The build failed: %s\n%s',
   cause:
-    '`wasm-serve dev`: the last build of the project has failed. Until a build succeeds, its routes answer with what the build has printed.',
+    '`wasm-serve dev`: the last build of the project failed. Until a build succeeds, its routes respond with the output of the build.',
   remedy: 'Correct the source: it is built again when it changes. The last version that was built is kept.',
   status: 500,
 })

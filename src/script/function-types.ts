@@ -90,15 +90,15 @@ function inputOf(
   const whole = params.find(({ path }) => path.length === 1)
   const own = declared ?? whole?.schema
   const parts = params.filter(({ path }) => path.length === 2)
-  const properties = { ...own?.properties }
+  const properties = new Map(Object.entries(own?.properties ?? {}))
   const required = [...(own?.required ?? [])]
   for (const { path, schema, description, isOptional } of parts) {
     const [, name = ''] = path
-    if (declared !== undefined && !Object.hasOwn(properties, name)) continue
-    const known = properties[name] ?? schema ?? {}
+    if (declared !== undefined && !properties.has(name)) continue
+    const known = properties.get(name) ?? schema ?? {}
     if (declared === undefined && !isOptional) required.push(name)
-    properties[name] = description === '' ? known : { ...known, description }
+    properties.set(name, description === '' ? known : { ...known, description })
   }
   if (parts.length === 0) return own
-  return { ...own, type: 'object', properties, required }
+  return { ...own, type: 'object', properties: Object.fromEntries(properties), required }
 }

@@ -1,6 +1,7 @@
 import { leb } from '../module/bytes.ts'
 import { CODE, constant } from '../module/instructions.ts'
 import { USER_NAMESPACE } from '../module/names.ts'
+import { TokenReader } from './token-reader.ts'
 
 /** Types of values of WebAssembly, as Extism's JavaScript compiler names them, with their bytes. */
 const TYPES = { I32: 0x7f, I64: 0x7e, F32: 0x7d, F64: 0x7c } as const
@@ -40,16 +41,13 @@ export function readHostFunctions(text: string): readonly HostFunction[] {
   return begin ? new DeclarationReader(text, begin.index + begin[0].length).functions() : []
 }
 
-/** Reads tokens: names, and single characters. */
 class DeclarationReader {
-  readonly #text: string
-  #at: number
+  readonly #tokens: TokenReader
   /** Where the last token begins. */
   #last = 0
 
   constructor(text: string, at: number) {
-    this.#text = text
-    this.#at = at
+    this.#tokens = new TokenReader(text, at)
   }
 
   functions(): readonly HostFunction[] {
@@ -103,25 +101,8 @@ class DeclarationReader {
 
   /** @throws {@link DeclarationError} at the end of the text. */
   #next(): string {
-    this.#skipSpace()
-    this.#last = this.#at
-    const token = /^(?:[\w$]+|.)/su.exec(this.#text.slice(this.#at, this.#at + 256))?.[0]
-    if (token === undefined) return this.#fail('the declaration of functions of the host has no end')
-    this.#at += token.length
-    return token
-  }
-
-  #skipSpace(): void {
-    for (;;) {
-      while (/\s/.test(this.#text.charAt(this.#at))) this.#at++
-      const end = this.#text.startsWith('//', this.#at)
-        ? this.#text.indexOf('\n', this.#at)
-        : this.#text.startsWith('/*', this.#at)
-          ? this.#text.indexOf('*/', this.#at) + 1
-          : undefined
-      if (end === undefined) return
-      this.#at = end <= 0 ? this.#text.length : end + 1
-    }
+    this.#last = this.#tokens.at
+    return this.#tokens.next() || this.#fail('the declaration of functions of the host has no end')
   }
 
   #fail(message: string): never {

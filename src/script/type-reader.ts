@@ -1,3 +1,5 @@
+import { TokenReader } from './token-reader.ts'
+
 /** A JSON schema of a type. Empty if it is not known. */
 export interface TypeSchema {
   readonly type?: string
@@ -30,15 +32,13 @@ class NotKnown extends Error {}
 /** Reads types of TypeScript, as far as values of JSON have them. */
 export class TypeReader {
   readonly #text: string
-  #at: number
+  readonly #tokens: TokenReader
   readonly #depth: number
-  /** The last comment that was skipped. */
-  #comment = ''
 
   /** @param text - The whole script, which may declare types. */
   constructor(text: string, at: number, depth = 0) {
     this.#text = text
-    this.#at = at
+    this.#tokens = new TokenReader(text, at)
     this.#depth = depth
   }
 
@@ -147,24 +147,24 @@ export class TypeReader {
   }
 
   #object(): TypeSchema {
-    const properties: Record<string, TypeSchema> = {}
+    const properties = new Map<string, TypeSchema>()
     const required: string[] = []
     for (;;) {
-      while (this.#skip(';') || this.#skip(',')) this.#comment = ''
+      while (this.#skip(';') || this.#skip(',')) this.#tokens.comment = ''
       if (this.#skip('}')) break
       const token = this.#next()
-      const description = textOfComment(this.#comment)
-      this.#comment = ''
+      const description = textOfComment(this.#tokens.comment)
+      this.#tokens.comment = ''
       if (token === '[') throw new NotKnown()
       const name = token === 'readonly' && this.#peek() !== ':' && this.#peek() !== '?' ? this.#next() : token
       const isOptional = this.#skip('?')
       this.#expect(':')
       const schema = this.#union()
       const key = name.replace(/^['"]|['"]$/g, '')
-      properties[key] = description === '' ? schema : { ...schema, description }
+      properties.set(key, description === '' ? schema : { ...schema, description })
       if (!isOptional) required.push(key)
     }
-    return { type: 'object', properties, required }
+    return { type: 'object', properties: Object.fromEntries(properties), required }
   }
 
   #skipPattern(): void {
@@ -177,9 +177,7 @@ export class TypeReader {
   }
 
   #skip(wanted: string): boolean {
-    if (this.#peek() !== wanted) return false
-    this.#next()
-    return true
+    return this.#tokens.skip(wanted)
   }
 
   #expect(wanted: string): void {
@@ -187,33 +185,16 @@ export class TypeReader {
   }
 
   #peek(): string {
-    this.#skipSpace()
-    const rest = this.#text.slice(this.#at, this.#at + MAX_TOKEN)
-    return /^(?:[\w$]+(?:\.\d+)?|'[^'\n]*'|"[^"\n]*"|`[^`]*`|.)/su.exec(rest)?.[0] ?? ''
+    return this.#tokens.peek()
   }
 
+  /** @throws {@link NotKnown} at the end. */
   #next(): string {
-    const token = this.#peek()
+    const token = this.#tokens.next()
     if (token === '') throw new NotKnown()
-    this.#at += token.length
     return token
   }
-
-  #skipSpace(): void {
-    for (;;) {
-      while (/\s/.test(this.#text.charAt(this.#at))) this.#at++
-      const isLine = this.#text.startsWith('//', this.#at)
-      if (!isLine && !this.#text.startsWith('/*', this.#at)) return
-      const found = this.#text.indexOf(isLine ? '\n' : '*/', this.#at)
-      const end = found < 0 ? this.#text.length : found + (isLine ? 1 : 2)
-      if (!isLine) this.#comment = this.#text.slice(this.#at, end)
-      this.#at = end
-    }
-  }
 }
-
-/** Longer names and texts are not those of types. */
-const MAX_TOKEN = 1_024
 
 /** A union of values of one type is an enumeration. */
 function unionOf(members: readonly TypeSchema[]): TypeSchema {

@@ -89,7 +89,7 @@ testWith('a plug-in in Go', (await findToolchain(go)) !== undefined, async () =>
   expect(body.result.messages).toMatchObject([{ content: { text: 'made in Go' } }])
 })
 
-/** A test that is skipped by name where its toolchain is missing, as in test/system/new.test.ts. */
+/** A test that is skipped by name where its toolchain is missing, as in test/system/new-builds.test.ts. */
 function testWith(name: string, isHere: boolean, body: () => Promise<void>): void {
   const title = `${name} made for hyper-mcp runs unmodified`
   if (isHere) test(title, body, 600_000)

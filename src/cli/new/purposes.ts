@@ -38,7 +38,7 @@ export const PURPOSES = {
     called: true,
   },
   stream: {
-    about: 'a body that is answered while it arrives, and server-sent events',
+    about: 'a body in capitals while it arrives, and server-sent events',
     routes: ['url: /\n    function: capitals', 'url: /events\n    method: GET\n    function: count'],
     tries: [
       'curl -N --data-binary @README.md http://127.0.0.1:8080/',

@@ -105,6 +105,13 @@ export async function weather({ city, days = 3 }) {}`
   ).toEqual(object({ a: { type: 'string', description: 'The first.' } }))
 })
 
+test('a property may have any name', () => {
+  const schema = JSON.stringify(schemaOfScript('export function f(o: { __proto__: string }) {}'))
+  expect(schema).toContain('"properties":{"__proto__":{"type":"string"}}')
+  const documented = '/** @param {string} o.__proto__ */\nexport function f(o) {}'
+  expect(JSON.stringify(schemaOfScript(documented))).toContain('"__proto__":{"type":"string"}')
+})
+
 test('nothing is known of scripts that describe themselves', () => {
   expect(schemaOfScript('export const tools = {}\nexport function f(a: string) {}')).toBeUndefined()
 })
