@@ -24,6 +24,8 @@ export interface InlineEngine extends Engine {
   readonly name: 'inline'
   /** Incremented when stats change other than those of queued and running calls. */
   readonly changes: number
+  /** Whether an instance is open that runs the next call at once. */
+  readonly isOpen: boolean
 }
 
 /** Weight of the newest call in the mean time of a call, and the longest time that counts: it takes four slow calls to be slow. */
@@ -66,6 +68,10 @@ class SingleInstanceEngine implements InlineEngine {
 
   get changes(): number {
     return this.#instances.changes
+  }
+
+  get isOpen(): boolean {
+    return !this.#busy && this.#instances.hasIdle
   }
 
   get stats(): EngineStats {

@@ -96,6 +96,10 @@ export class Instances {
     this.giveBack(opened instanceof Promise ? await opened : opened)
   }
 
+  get hasIdle(): boolean {
+    return this.#idle.length > 0
+  }
+
   /** An idle instance for a call. */
   take(): OwnedInstance | undefined {
     return this.#idle.pop()

@@ -1,6 +1,13 @@
 import { ExtismInputTooLargeError } from '../errors/extism.ts'
-import { KERNEL_WASM } from '../module/kernel-wasm.ts'
-import { GUEST_FUNCTIONS, KERNEL_MODULE, ROOT } from '../runtime/kernel-memory.ts'
+import {
+  GUEST_FUNCTIONS,
+  instantiateKernel,
+  KERNEL_MODULE,
+  MAX_BLOCKS,
+  newSharedMemory,
+  ownMemory,
+  ROOT,
+} from '../runtime/kernel-module.ts'
 import { DeferredInput } from './deferred-input.ts'
 
 /**
@@ -129,7 +136,7 @@ export class KernelBlocks {
   /** @returns the offset of a new block; 0 if there is no room. */
   alloc(length: number): bigint {
     if (length === 0) return BigInt(EMPTY_OFFSET)
-    if (!(length > 0 && length <= MAX_BLOCK)) return 0n
+    if (!(length > 0 && length <= MAX_BLOCKS)) return 0n
     const at = this.#blockNew(length) >>> 0
     return at === 0 && this.reuseTaken() ? this.alloc(length) : BigInt(at)
   }
@@ -180,7 +187,7 @@ export class KernelBlocks {
   }
 
   #newInput(length: number): number {
-    const at = length > MAX_BLOCK ? 0 : this.#inputNew(length) >>> 0
+    const at = length > MAX_BLOCKS ? 0 : this.#inputNew(length) >>> 0
     if (at === 0) throw new ExtismInputTooLargeError(length)
     return at
   }
@@ -224,7 +231,7 @@ export class KernelBlocks {
 export function openKernelBlocks(blockLimit: number): KernelBlocks {
   const instance = new WebAssembly.Instance(KERNEL_MODULE)
   const blocks = new KernelBlocks(instance, ownMemory(instance), new DeferredInput(instance))
-  new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
+  new Uint32Array(blocks.memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCKS)
   blocks.reset()
   return blocks
 }
@@ -236,11 +243,7 @@ export function openKernelBlocks(blockLimit: number): KernelBlocks {
  * @param blockLimit - Maximum bytes of blocks that one call may use.
  */
 export function openSharedBlocks(blockLimit: number): KernelBlocks {
-  const memory = new WebAssembly.Memory({ initial: 2, maximum: KERNEL_PAGES, shared: true })
-  const root = new Uint32Array(memory.buffer)
-  const first = new Uint32Array(ownMemory(new WebAssembly.Instance(KERNEL_MODULE)).buffer)
-  root[ROOT.limit] = first[ROOT.limit] ?? 0
-  root[ROOT.most] = Math.min(blockLimit, MAX_BLOCK)
+  const memory = newSharedMemory(blockLimit)
   const blocks = joinBlocks(memory)
   blocks.reset()
   return blocks
@@ -248,11 +251,8 @@ export function openSharedBlocks(blockLimit: number): KernelBlocks {
 
 /** @param memory - The memory of {@link openSharedBlocks} in another thread. */
 export function joinBlocks(memory: WebAssembly.Memory): KernelBlocks {
-  importingKernel ??= new WebAssembly.Module(importMemory(KERNEL_WASM))
-  return new KernelBlocks(new WebAssembly.Instance(importingKernel, { host: { memory } }), memory)
+  return new KernelBlocks(instantiateKernel(memory), memory)
 }
-
-let importingKernel: WebAssembly.Module | undefined
 
 /**
  * The offset of every empty block that the host makes. 0 would mean no block. The offset is in the kernel's own area, which
@@ -271,11 +271,6 @@ const MAX_TAKEN_BYTES = 65_536
 
 /** The output's offset until the guest sets an output. An empty output may have the offset 0. */
 const NO_OUTPUT = 0xffff_ffff
-
-const MAX_BLOCK = 0x7fff_ffff
-
-/** Enough for blocks of 2 GiB, and for their map, which takes a quarter of that. */
-const KERNEL_PAGES = 49_152
 
 const ROOT_BYTES = 64
 
@@ -308,41 +303,4 @@ function functionOf<Args extends unknown[], Result>(
   const found = exports[name]
   if (typeof found !== 'function') throw new Error(`the kernel has no function ${name}`)
   return found as (...args: Args) => Result
-}
-
-function ownMemory({ exports }: WebAssembly.Instance): WebAssembly.Memory {
-  if (exports.memory instanceof WebAssembly.Memory) return exports.memory
-  throw new Error('the kernel has no memory')
-}
-
-const SECTION_ID = { type: 1, import: 2, memory: 5, data: 11 }
-
-/** The kernel with an imported, shared memory. It has no data segments: another thread may use the memory already. */
-function importMemory(wasm: Uint8Array): Uint8Array<ArrayBuffer> {
-  const parts: Uint8Array[] = [wasm.subarray(0, 8)]
-  for (let at = 8; at < wasm.length; ) {
-    const { value: size, end: start } = readLeb(wasm, at + 1)
-    const section = wasm[at]
-    if (section !== SECTION_ID.memory && section !== SECTION_ID.data)
-      parts.push(wasm.subarray(at, start + size))
-    if (section === SECTION_ID.type) parts.push(Uint8Array.from(MEMORY_IMPORT))
-    at = start + size
-  }
-  return new Uint8Array(Buffer.concat(parts))
-}
-
-/** `(import "host" "memory" (memory 2 49152 shared))` */
-const MEMORY_IMPORT = [
-  ...[SECTION_ID.import, 19, 1],
-  ...[4, ...Buffer.from('host'), 6, ...Buffer.from('memory')],
-  ...[2, 3, 2, 0x80, 0x80, 3],
-]
-
-function readLeb(bytes: Uint8Array, start: number): { readonly value: number; readonly end: number } {
-  let value = 0
-  for (let at = start, shift = 0; ; at++, shift += 7) {
-    const byte = bytes[at] ?? 0
-    value |= (byte & 0x7f) << shift
-    if (byte < 0x80) return { value, end: at + 1 }
-  }
 }

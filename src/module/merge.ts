@@ -31,7 +31,12 @@ import { type FunctionType, I32, I64 } from './types.ts'
  */
 
 /** Whether and why the kernel is merged into a module. */
-export type MergeResult = { readonly isMerged: true } | { readonly isMerged: false; readonly reason: string }
+export type MergeResult =
+  | { readonly isMerged: true; readonly memory: KernelMemoryKind }
+  | { readonly isMerged: false; readonly reason: string }
+
+/** Whether another thread uses the kernel's memory, too. Copies into and out of a shared one take longer. */
+export type KernelMemoryKind = 'own' | 'shared'
 
 /** How a module changes. */
 export interface Merge {
@@ -50,9 +55,13 @@ const MAX_REPLACED = 10_000
 /**
  * Plans the merge of the kernel into a module.
  *
+ * @param memory - That of the kernel.
  * @returns the reason that it is linked instead, if it is.
  */
-export function planMerge({ view, contents, bytes, memories }: CappedModule): Merge | string {
+export function planMerge(
+  { view, contents, bytes, memories }: CappedModule,
+  memory: KernelMemoryKind = 'own',
+): Merge | string {
   if (!hasMultiMemory) return 'multi-memory needs Node.js 22 or later'
   if (bytes.length > MAX_BYTES) return `it is larger than ${MAX_BYTES} bytes`
   const replaced = replacements(view)
@@ -66,7 +75,7 @@ export function planMerge({ view, contents, bytes, memories }: CappedModule): Me
   const own = memories.map(({ flags, min, max = 0n }, place) =>
     renderMemory(`${place}`, concat([Uint8Array.of(flags), leb(min), leb(max)])),
   )
-  const all = [...own, renderMemory(KERNEL_MEMORY, ANY_SIZE)]
+  const all = [...own, renderMemory(KERNEL_MEMORY, ANY_SIZE[memory])]
   const changed = new Map(contents).set(SECTION.import, appendItems(view, SECTION.import, all))
   if (view.sections.some(({ id }) => id === SECTION.memory)) changed.set(SECTION.memory, renderItems([]))
   return { rewriter: new CallReplacer(replaced, index), contents: changed }
@@ -95,8 +104,8 @@ const hasMultiMemory = WebAssembly.validate(
   Uint8Array.of(...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, SECTION.memory, 5, 2, 0, 0, 0, 0]),
 )
 
-/** Limits of a memory import that any memory satisfies. */
-const ANY_SIZE = Uint8Array.of(0, 0)
+/** Limits of a memory import that any memory of a kind satisfies. */
+const ANY_SIZE = { own: Uint8Array.of(0, 0), shared: Uint8Array.of(3, 0, ...leb(65_536)) }
 
 function renderMemory(item: string, limits: Uint8Array): Uint8Array {
   const [namespace, name] = [Buffer.from(MERGED_MEMORIES), Buffer.from(item)]

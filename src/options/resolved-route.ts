@@ -110,7 +110,7 @@ export function largestMemory(options: CheckedRouteOptions, { settings }: Pick<P
 }
 
 /** Options of a route that apply when its plug-in is loaded. */
-export type LoadedBy = Pick<CheckedRouteOptions, LoadOption>
+export type LoadedBy = Pick<CheckedRouteOptions, LoadOption | 'workers'>
 
 /** Number of pages in a 32-bit address space. */
 const MAX_PAGES = 65_536
@@ -133,12 +133,13 @@ export const MAX_EAGER_PLUGINS = 256
  * @param plugins - The number of plug-ins that are loaded together.
  */
 export function loadedFor(
-  { memoryMax, isolation, engine, runtime, interrupts, load }: LoadedBy,
+  { memoryMax, isolation, engine, workers, runtime, interrupts, load }: LoadedBy,
   plugins: number,
 ) {
   const isLazy = load === 'lazy' || (load === 'auto' && plugins > MAX_EAGER_PLUGINS)
   const compiles = engine === 'subprocess' ? false : isLazy ? 'later' : true
-  return { memoryMax, isolation, runtime, interrupts, compiles } satisfies LoadOptions
+  const kernelMemory = engine === 'workers' || (workers ?? 0) !== 0 ? 'shared' : 'own'
+  return { memoryMax, isolation, runtime, interrupts, compiles, kernelMemory } satisfies LoadOptions
 }
 
 /**

@@ -22,7 +22,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'extism/call-queue.ts hosting': 'Calls whose host functions run: while there are none, nothing is tracked.',
   'extism/call-queue.ts innermost': 'The call whose host function runs, in each chain of promises.',
   'extism/deferred-input.ts deferredModule': 'A form of the kernel, compiled once.',
-  'extism/kernel-blocks.ts importingKernel': 'A form of the kernel, compiled once.',
+  'runtime/kernel-module.ts importingKernel': 'A form of the kernel, compiled once.',
   'module/merge.ts kernelTemplates': 'Functions of the kernel, read once.',
   'observe/log/lines.ts chunkBytes': 'Whether other processes write to the same descriptors.',
   'observe/log/lines.ts opened': 'Writers of standard output and standard error.',

@@ -4,7 +4,13 @@ import { makeFewExports } from '../module/few-exports.ts'
 import { makeInterruptible } from '../module/interruptible.ts'
 import type { ProcessTypes } from '../module/limits.ts'
 import { type CappedModule, capMemory } from '../module/memory-cap.ts'
-import { type Merge, type MergeResult, mergeKernel, planMerge } from '../module/merge.ts'
+import {
+  type KernelMemoryKind,
+  type Merge,
+  type MergeResult,
+  mergeKernel,
+  planMerge,
+} from '../module/merge.ts'
 import { readModule } from '../module/module.ts'
 import { exportedFunctions, type ModuleView, SECTION } from '../module/module-view.ts'
 import { makeResettable, type Resettable } from '../module/resettable.ts'
@@ -25,8 +31,8 @@ export interface ModuleJob extends Pick<ReadOptions, 'limits' | 'allowGc'> {
   readonly staysBytes?: boolean
   /** Whether the resettable variant is needed: `program`, if only its program can be called. */
   readonly resettable: 'yes' | 'no' | 'program'
-  /** Whether the kernel is merged into it, if possible. */
-  readonly merges?: boolean
+  /** The memory of the kernel that is merged into it, if possible. Default: the kernel is linked. */
+  readonly kernelMemory?: KernelMemoryKind | undefined
   /** Whether its guests check whether they are interrupted, if possible. */
   readonly interrupts?: boolean
   /** The file in which the result is kept for the next start. Default: it is not kept. */
@@ -94,7 +100,7 @@ export async function loadModule(
     needsModule,
     staysBytes,
     resettable,
-    merges,
+    kernelMemory,
     interrupts,
     moduleCacheOf: _file,
     ...options
@@ -116,7 +122,7 @@ export async function loadModule(
         ...{ isResettableKnown: false, resettable: undefined },
       }
     const isResettableKnown = resettable === 'yes' || (resettable === 'program' && isOnlyProgram(facts))
-    const wanted = { needsModule, isResettable: isResettableKnown, merges }
+    const wanted = { needsModule, isResettable: isResettableKnown, kernelMemory }
     const { forms, ...compiled } = await compileForms(capped, wanted)
     const checked = forms && { forms, types: view.processTypes }
     return { facts, needsProcess, isResettableKnown, ...compiled, ...(checked && { checked }) }
@@ -163,7 +169,7 @@ interface CompiledForms extends Pick<LoadedModule, 'module' | 'fewExports' | 're
 interface WantedForms {
   readonly needsModule: boolean
   readonly isResettable: boolean
-  readonly merges?: boolean | undefined
+  readonly kernelMemory?: KernelMemoryKind | undefined
 }
 
 /**
@@ -173,11 +179,11 @@ interface WantedForms {
  */
 export async function compileForms(
   capped: CappedModule,
-  { needsModule, isResettable, merges = false }: WantedForms,
+  { needsModule, isResettable, kernelMemory }: WantedForms,
 ): Promise<CompiledForms> {
   boundOptimiser()
   useBranchHints()
-  const planned = merges ? planMerge(capped) : undefined
+  const planned = kernelMemory && planMerge(capped, kernelMemory)
   if (typeof planned !== 'object') return compileAll(capped, undefined, planned)
   const merged = mergeKernel(capped, planned)
   if (typeof merged === 'string') return compileAll(capped, undefined, merged)
@@ -198,7 +204,7 @@ export async function compileForms(
       module,
       fewExports: fewExports?.module,
       resettable: resettable?.compiled,
-      ...(merge && { merge: { isMerged: true } }),
+      ...(merge && kernelMemory && { merge: { isMerged: true, memory: kernelMemory } }),
       ...(reason !== undefined && { merge: { isMerged: false, reason } }),
       ...(module && {
         forms: { module: main.bytes, fewExports: fewExports?.bytes, resettable: resettable?.form },

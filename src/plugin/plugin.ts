@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { PluginInvalidError, PluginLoadFailedError } from '../errors/errors.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import type { ModuleLimits } from '../module/limits.ts'
-import type { MergeResult } from '../module/merge.ts'
+import type { KernelMemoryKind, MergeResult } from '../module/merge.ts'
 import { type LoadContext, loadOnce, prepareOnly } from './compiled-modules.ts'
 import type { ModuleJob, ResettableModule } from './load-module.ts'
 import type { ModuleFacts } from './module-facts.ts'
@@ -134,6 +134,8 @@ export interface LoadOptions extends SourceOptions, LoadContext {
    * 22 and later. Extism's SDK cannot open such a module. Default: `kernel`.
    */
   readonly runtime?: 'kernel' | 'sdk' | undefined
+  /** `shared` for threads: they exchange large bodies with the main thread without a copy. (`kernel`) Default: `own`. */
+  readonly kernelMemory?: KernelMemoryKind | undefined
   /** Whether its guests check whether they are interrupted. (`kernel`) Default: `on`. */
   readonly interrupts?: 'on' | 'off' | undefined
   /**
@@ -184,15 +186,16 @@ export async function compilePlugin(
   options: LoadOptions = {},
 ): Promise<Plugin> {
   const { moduleLimits: limits, allowGc } = options
-  const merges = options.runtime !== 'sdk'
-  const interrupts = merges && options.interrupts !== 'off'
+  const isKernel = options.runtime !== 'sdk'
+  const kernelMemory = isKernel ? (options.kernelMemory ?? 'own') : undefined
+  const interrupts = isKernel && options.interrupts !== 'off'
   const memoryMax = memoryMaxOf(options, settings)
   // State shared by several modules cannot be restored.
   const alone = options.isolation === 'fresh' ? 'yes' : 'program'
   const resettable: ModuleJob['resettable'] = modules.length === 1 ? alone : 'no'
   const jobOf = (source: SourceModule) => {
     const label = source.name === MAIN ? name : `${name} (module "${source.name}")`
-    return { name: label, memoryMax, limits, allowGc, resettable, merges, interrupts }
+    return { name: label, memoryMax, limits, allowGc, resettable, kernelMemory, interrupts }
   }
   if (options.compiles === false || allowGc) {
     const prepared = await Promise.all(modules.map((source) => prepare(source, jobOf(source), options)))
@@ -281,14 +284,14 @@ async function prepare(
 ): Promise<ModulePart & { readonly uncompiled: UncompiledModule }> {
   const { name, digest } = source
   const { facts, bytes, needsProcess } = await prepareOnly(source, job, place)
-  const { merges = false, interrupts = false } = job
+  const { kernelMemory, interrupts = false } = job
   const resettable = job.resettable === 'yes' || (job.resettable === 'program' && isOnlyProgram(facts))
   return {
     name,
     digest,
     ...facts,
     needsProcess,
-    uncompiled: { name, label: job.name, bytes, resettable, merges, interrupts },
+    uncompiled: { name, label: job.name, bytes, resettable, merges: kernelMemory !== undefined, interrupts },
   }
 }
 

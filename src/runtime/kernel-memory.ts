@@ -1,7 +1,16 @@
-import { KERNEL_WASM } from '../module/kernel-wasm.ts'
+import type { KernelMemoryKind } from '../module/merge.ts'
 import { takeBuffer } from '../platform/buffer-pool.ts'
 import { type ByteSource, copyBytes } from '../platform/chunks.ts'
 import { GUEST_LIMITS } from '../platform/guest-limits.ts'
+import {
+  GUEST_FUNCTIONS,
+  instantiateKernel,
+  KERNEL_MODULE,
+  MAX_BLOCKS,
+  newSharedMemory,
+  ownMemory,
+  ROOT,
+} from './kernel-module.ts'
 
 /** The host's interface to `kernel.wasm`: writes and reads blocks. The guest gets only `functions`. */
 export interface KernelMemory {
@@ -18,8 +27,14 @@ export interface KernelMemory {
   /** Whether any block was created since it was wiped. */
   readonly isUsed: boolean
 
-  /** Copies the input of a call. @returns false if it exceeds the limit of a call's blocks. */
+  /**
+   * Copies the input of a call, unless it is a view of this memory: then another thread has written it.
+   *
+   * @returns false if it exceeds the limit of a call's blocks.
+   */
   input(bytes: ByteSource): boolean
+  /** A view of the input. */
+  inputView(): Uint8Array
 
   /**
    * Replaces the input during a call, if the guest has read a part of it. The block of the last replacement is released,
@@ -34,6 +49,8 @@ export interface KernelMemory {
   outputLength(): number
   /** A copy of the output. */
   output(): Uint8Array
+  /** A view of the output, valid until it is wiped. */
+  outputView(): Uint8Array
 
   /** Size of the error message that the guest set; 0 if none. */
   errorLength(): number
@@ -41,12 +58,16 @@ export interface KernelMemory {
   error(): string
 
   /**
-   * A view of a live block, valid until a block is created or the guest continues.
+   * The bytes of a live block: a view, valid until a block is created or the guest continues; a copy if the memory is shared.
    *
    * @param at - From the guest and untrusted. 0 means no bytes.
+   * @param most - Maximum number of bytes. Default: all.
    * @throws Error if no live block starts there.
    */
-  read(at: bigint): Uint8Array
+  read(at: bigint, most?: number): Uint8Array
+
+  /** Writes into a live block. @throws Error if none starts there, or it has less bytes. */
+  write(at: bigint, bytes: Uint8Array): void
 
   /**
    * Creates a block with these bytes for the guest.
@@ -60,65 +81,54 @@ export interface KernelMemory {
   reset(): void
 }
 
-/** @param blockLimit - Maximum bytes of blocks that one call may use; below 2 GiB. */
-export function openKernelMemory(blockLimit: number): KernelMemory {
-  return new LinkedKernelMemory(new WebAssembly.Instance(KERNEL_MODULE), blockLimit)
+/**
+ * @param blockLimit - Maximum bytes of blocks that one call may use; below 2 GiB.
+ * @param kind - What the guests were merged for.
+ */
+export function openKernelMemory(blockLimit: number, kind: KernelMemoryKind = 'own'): KernelMemory {
+  if (kind === 'shared') return joinKernelMemory(newSharedMemory(blockLimit))
+  const instance = new WebAssembly.Instance(KERNEL_MODULE)
+  const memory = ownMemory(instance)
+  new Uint32Array(memory.buffer)[ROOT.most] = Math.min(blockLimit, MAX_BLOCKS)
+  return new LinkedKernelMemory(instance, memory)
 }
 
-/** `kernel.wasm`, compiled. */
-export const KERNEL_MODULE = new WebAssembly.Module(KERNEL_WASM)
-
-/** The exports that guests may import. `memory`, `reset` and the other exports for the host are not among them. */
-export const GUEST_FUNCTIONS = [
-  ...['alloc', 'free', 'length', 'length_unsafe', 'load_u8', 'load_u64', 'store_u8', 'store_u64'],
-  ...['input_offset', 'input_length', 'input_load_u8', 'input_load_u64'],
-  ...['output_set', 'error_set', 'error_get'],
-]
+/** @param memory - Made by {@link newSharedMemory}. No other thread may use it while this one does. */
+export function joinKernelMemory(memory: WebAssembly.Memory): KernelMemory {
+  return new LinkedKernelMemory(instantiateKernel(memory), memory)
+}
 
 interface KernelExports {
-  readonly memory: WebAssembly.Memory
   readonly block_new: (bytes: number) => number
   readonly block_length: (at: number) => number
   readonly input_new: (bytes: number) => number
   readonly reset: () => void
 }
 
-/** Offsets of the fields that the host uses in the root of `kernel.wat`, in words of 4 bytes. */
-export const ROOT = {
-  span: 0,
-  input: 4,
-  inputAt: 8,
-  outputAt: 9,
-  output: 10,
-  errorAt: 11,
-  error: 12,
-  limit: 14,
-  most: 15,
-}
-
 function isKernel(exports: object): exports is KernelExports {
-  return 'memory' in exports
+  return 'input_new' in exports
 }
 
 class LinkedKernelMemory implements KernelMemory {
   readonly functions: Readonly<Record<string, WebAssembly.ExportValue>>
   readonly memory: WebAssembly.Memory
   readonly #kernel: KernelExports
+  readonly #isShared: boolean
   #bytes: Uint8Array
   /** Offset of the last replacement of the input in this call; 0 if none. */
   #replacedAt = 0
   #root: Uint32Array
 
-  constructor({ exports }: WebAssembly.Instance, blockLimit: number) {
+  constructor({ exports }: WebAssembly.Instance, memory: WebAssembly.Memory) {
     const functions: Record<string, WebAssembly.ExportValue> = {}
     for (const name of GUEST_FUNCTIONS) functions[name] = exports[name] as WebAssembly.ExportValue
     this.functions = functions
-    if (!isKernel(exports)) throw new Error('the kernel exports no memory')
+    if (!isKernel(exports)) throw new Error('the kernel has no function for inputs')
     this.#kernel = exports
-    this.memory = exports.memory
-    this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
-    this.#root = new Uint32Array(this.#kernel.memory.buffer)
-    this.#root[ROOT.most] = Math.min(blockLimit, 0x7fff_ffff)
+    this.memory = memory
+    this.#isShared = !(memory.buffer instanceof ArrayBuffer)
+    this.#bytes = new Uint8Array(memory.buffer)
+    this.#root = new Uint32Array(memory.buffer)
   }
 
   get size(): number {
@@ -134,11 +144,16 @@ class LinkedKernelMemory implements KernelMemory {
   }
 
   input(bytes: ByteSource): boolean {
-    if (bytes.length === 0) return true
+    if (bytes.length === 0 || (this.#isShared && this.#hasWritten(bytes))) return true
     const at = this.#new(bytes.length, this.#kernel.input_new)
     if (at === 0) return false
     copyBytes(bytes, this.#view(), at)
     return true
+  }
+
+  inputView(): Uint8Array {
+    const at = this.#word(ROOT.inputAt)
+    return this.#view().subarray(at, at + this.#word(ROOT.input))
   }
 
   replaceInput(bytes: Uint8Array): bigint {
@@ -162,8 +177,13 @@ class LinkedKernelMemory implements KernelMemory {
     if (at === 0) return NO_BYTES
     // A `Buffer`: small ones use a preallocated pool. A separate allocation would cost an HTTP server 2 us per request.
     const output = takeBuffer(this.#word(ROOT.output))
-    output.set(this.#bytes.subarray(at, at + output.length))
+    output.set(this.#view().subarray(at, at + output.length))
     return output
+  }
+
+  outputView(): Uint8Array {
+    const at = this.#word(ROOT.outputAt)
+    return at === 0 ? NO_BYTES : this.#view().subarray(at, at + this.#word(ROOT.output))
   }
 
   errorLength(): number {
@@ -173,16 +193,16 @@ class LinkedKernelMemory implements KernelMemory {
   error(): string {
     const at = this.#word(ROOT.errorAt)
     const length = Math.min(this.#word(ROOT.error), GUEST_LIMITS.errorBytes)
-    return utf8.decode(this.#bytes.subarray(at, at + length))
+    return utf8.decode(this.#view().subarray(at, at + length))
   }
 
-  read(handle: bigint): Uint8Array {
-    const offset = BigInt.asUintN(64, handle)
-    if (offset === 0n) return NO_BYTES
-    const at = offset > 0xffff_ffffn ? 0 : Number(offset)
-    const length = this.#kernel.block_length(at)
-    if (length === 0) throw new Error(`no block starts at offset ${offset}`)
-    return this.#view().subarray(at, at + length)
+  read(handle: bigint, most = Number.POSITIVE_INFINITY): Uint8Array {
+    const block = this.#block(handle).subarray(0, most)
+    return this.#isShared ? block.slice() : block
+  }
+
+  write(handle: bigint, bytes: Uint8Array): void {
+    this.#block(handle).set(bytes)
   }
 
   store(bytes: Uint8Array): bigint {
@@ -196,6 +216,15 @@ class LinkedKernelMemory implements KernelMemory {
   reset(): void {
     this.#replacedAt = 0
     this.#kernel.reset()
+  }
+
+  #block(handle: bigint): Uint8Array {
+    const offset = BigInt.asUintN(64, handle)
+    if (offset === 0n) return NO_BYTES
+    const at = offset > 0xffff_ffffn ? 0 : Number(offset)
+    const length = this.#kernel.block_length(at)
+    if (length === 0) throw new Error(`no block starts at offset ${offset}`)
+    return this.#view().subarray(at, at + length)
   }
 
   #free(at: bigint): void {
@@ -213,11 +242,15 @@ class LinkedKernelMemory implements KernelMemory {
     return this.#root[index] ?? 0
   }
 
-  /** Growth detaches views, whose length becomes 0: cheaper to check than `memory.buffer`. */
+  #hasWritten(bytes: ByteSource): boolean {
+    return bytes instanceof Uint8Array && bytes.buffer === this.memory.buffer
+  }
+
+  /** Growth detaches views, whose length becomes 0: cheaper to check than `memory.buffer`. Views of shared memories stay. */
   #view(): Uint8Array {
-    if (this.#bytes.length === 0) {
-      this.#bytes = new Uint8Array(this.#kernel.memory.buffer)
-      this.#root = new Uint32Array(this.#kernel.memory.buffer)
+    if (this.#isShared ? this.#bytes.buffer !== this.memory.buffer : this.#bytes.length === 0) {
+      this.#bytes = new Uint8Array(this.memory.buffer)
+      this.#root = new Uint32Array(this.memory.buffer)
     }
     return this.#bytes
   }

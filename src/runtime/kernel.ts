@@ -38,7 +38,10 @@ function openInstance(plugin: CompiledPlugin, settings: InstanceSettings): Insta
   const plan = planLinks(plugin, settings)
   const place = instanceCacheFor(plan, settings)
   const parts = takeParts(place) ?? linkParts(plugin, plan, settings, place.origins)
-  return new LinkedInstance(parts, () => keepParts(place, parts))
+  const leave = (isWhole: boolean) => {
+    if (!isWhole || !keepParts(place, parts)) settings.memories?.close(parts.memory)
+  }
+  return new LinkedInstance(parts, leave)
 }
 
 function linkParts(
@@ -50,7 +53,8 @@ function linkParts(
   const { config, blockLimit, varMax, wasi, onResume, outputLimit, command } = settings
   const log = new GuestLog(settings.log, { plugin: plugin.name }, settings.logsAtOnce, settings)
   return starting(plugin.name, log, () => {
-    const memory = openKernelMemory(blockLimit)
+    const memories = plan.kernelMemory === 'own' ? undefined : settings.memories
+    const memory = memories?.open(blockLimit) ?? openKernelMemory(blockLimit, plan.kernelMemory)
     const ownVars = openVars(varMax)
     const vars = settings.vars ?? ownVars
     const http = new HttpCalls(settings.http ?? refuseHttp, memory, log, settings.httpErrors)
@@ -66,6 +70,7 @@ function linkParts(
       outputLimit,
       linked,
       memory,
+      leavesOutput: memories !== undefined,
       memoryReuse: new MemoryReusePolicy(memory.size),
       ownVars,
       log,
@@ -127,11 +132,12 @@ function instanceCacheFor(plan: LinkPlan, settings: InstanceSettings): InstanceC
 }
 
 /** Restores the initial state, if possible. No guest may be running in the parts or have been interrupted. */
-function keepParts(place: InstanceCache, parts: InstanceParts): void {
-  if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return
-  if (!parts.linked.renewal.renew()) return
+function keepParts(place: InstanceCache, parts: InstanceParts): boolean {
+  if (!parts.linked.renewal || !parts.memoryReuse.isKept(parts.memory.size)) return false
+  if (!parts.linked.renewal.renew()) return false
   parts.ownVars.clear()
   place.spare = parts
+  return true
 }
 
 /**
@@ -170,6 +176,8 @@ interface InstanceParts {
   readonly outputLimit: number
   readonly linked: Linked
   readonly memory: KernelMemory
+  /** Whether outputs stay in the memory until its owner wipes it. */
+  readonly leavesOutput: boolean
   /** Whether the parts are worth keeping. */
   readonly memoryReuse: MemoryReusePolicy
   /** Unused if variables are shared. */
@@ -203,16 +211,18 @@ class LinkedInstance implements Instance {
   readonly #wasis: readonly Wasi[]
   readonly #streams: ProgramStreams | undefined
   readonly #isAsync: boolean
-  readonly #leave: () => void
+  readonly #leave: (isWhole: boolean) => void
   /** Stays true after `close`, so that later calls are rejected. */
   #isRunning = false
   #isClosed = false
   /** Whether no call was interrupted. */
   #isWhole = true
+  /** Whether the output of the call stays in the memory. */
+  #isOutputLeft = false
   #hasExited = false
 
-  /** @param leave - Called by `close` if the parts can be reused: no call runs, and none was interrupted. */
-  constructor(parts: InstanceParts, leave: () => void) {
+  /** @param leave - Called by `close` if no call runs. The parts can be used again if none was interrupted: they are whole. */
+  constructor(parts: InstanceParts, leave: (isWhole: boolean) => void) {
     this.#parts = parts
     this.#memory = parts.memory
     this.#log = parts.log
@@ -276,7 +286,7 @@ class LinkedInstance implements Instance {
     for (const wasi of this.#wasis) wasi.close()
     if (this.#isRunning) return
     this.#isRunning = true
-    if (this.#isWhole) this.#leave()
+    this.#leave(this.#isWhole)
   }
 
   async #answerInPieces(
@@ -321,7 +331,9 @@ class LinkedInstance implements Instance {
     }
     if (this.#streams && memory.outputLength() === 0) return this.#printed(exportName, this.#streams)
     this.#checkLength(exportName, memory.outputLength())
-    return memory.output()
+    if (!this.#parts.leavesOutput) return memory.output()
+    this.#isOutputLeft = true
+    return memory.outputView()
   }
 
   /** Answers for a guest that threw. As in Extism, the status of a guest that exits is its return code. */
@@ -342,7 +354,8 @@ class LinkedInstance implements Instance {
     this.#log.end()
     this.#http?.end()
     this.#contexts?.end()
-    this.#memory.reset()
+    if (this.#isOutputLeft) this.#isOutputLeft = false
+    else this.#memory.reset()
     this.#isRunning = false
   }
 

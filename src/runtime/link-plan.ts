@@ -14,6 +14,7 @@ import {
 import { HTTP_REQUEST } from '../guest/outbound/guest-http.ts'
 import { INITIALISERS, type Initialiser, initialisersOf, isCommand, START } from '../module/entry-points.ts'
 import { foreignKind } from '../module/foreign.ts'
+import type { KernelMemoryKind } from '../module/merge.ts'
 import type { ExportedItem, ImportedItem } from '../module/module-view.ts'
 import { type Suspending, suspending } from '../platform/missing-types.ts'
 import { EXTISM_ENV, WASI } from '../plugin/host-imports.ts'
@@ -34,6 +35,8 @@ export interface LinkPlan {
   readonly hostFunctions: readonly NamedHostFunction[]
   /** Whether some module imports the HTTP functions. */
   readonly usesHttp: boolean
+  /** The memory of the kernel, if it is merged into some module. */
+  readonly kernelMemory: KernelMemoryKind | undefined
   /** How the guest waits for them and for HTTP; undefined if it need not. */
   readonly suspending: Suspending | undefined
   /** The start functions of the main module. */
@@ -160,7 +163,11 @@ function makePlan(plugin: CompiledPlugin, { wasi, functions = {}, http, command 
   const resettable = inOrder.length === 1 && !suspending ? plugin.resettable : undefined
   const fewExports = inOrder.length === 1 ? plugin.fewExports : undefined
   const { initialisers } = planOf(modules.get(MAIN) as ModuleDescription)
-  return { groups, hostFunctions, usesHttp, suspending, initialisers, resettable, fewExports }
+  const merged = [plugin, ...plugin.linked].find(({ merge }) => merge?.isMerged)?.merge
+  return {
+    ...{ groups, hostFunctions, usesHttp, suspending, initialisers, resettable, fewExports },
+    kernelMemory: merged?.isMerged ? merged.memory : undefined,
+  }
 }
 
 interface ModuleDescription {

@@ -5,6 +5,7 @@ import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
 import type { CompiledPlugin } from '../plugin/plugin.ts'
 import type { HttpErrors } from './kernel-host.ts'
+import type { KernelMemory } from './kernel-memory.ts'
 import { ProcExit, type WasiOptions } from './wasi/wasi.ts'
 
 /** Links guests to the host, and opens instances of plug-ins. */
@@ -54,6 +55,15 @@ export interface InstanceSettings extends LogLimits, Omit<InstanceServices, 'cal
   readonly onResume?: (() => void) | undefined
   /** Maximum number of checks for interrupts of a call. Default: no limit, and they are not counted. (`kernel`) */
   readonly budget?: number | undefined
+  /** The memories of the blocks. Default: a new one for each instance. (`kernel`) */
+  readonly memories?: BlockMemories | undefined
+}
+
+/** Memories that the owner of the instances reads, too: it wipes them after each call. */
+export interface BlockMemories {
+  open(blockLimit: number): KernelMemory
+  /** An instance that was closed used it. It is wiped. */
+  close(memory: KernelMemory): void
 }
 
 /** Called often while a guest runs. If it returns a promise, the guest is suspended until that resolves. */
@@ -81,7 +91,7 @@ export interface Instance {
    *
    * @param input - Copied: the guest never sees the caller's memory.
    * @returns the output of the guest, possibly empty. It is a promise only if the runtime has to wait, as for an async host
-   * function. The next call does not change the bytes.
+   * function. The next call does not change the bytes, unless they are a view of memory that its owner gave it.
    * @throws {@link InstanceBusyError} if a call is running, even for a host function that calls its own instance;
    * {@link GuestError} if the guest returned an error; {@link BodyTooLargeError} if the input does not fit. After these, if
    * they have no `cause`, the instance can continue. After any other error it must be closed, because a trap interrupts

@@ -1,5 +1,5 @@
 import { capMemory } from '../../src/module/memory-cap.ts'
-import { mergeKernel, planMerge } from '../../src/module/merge.ts'
+import { type KernelMemoryKind, mergeKernel, planMerge } from '../../src/module/merge.ts'
 import { readModule } from '../../src/module/module.ts'
 import { KERNEL_MEMORY, MERGED_MEMORIES } from '../../src/module/names.ts'
 import type { KernelMemory } from '../../src/runtime/kernel-memory.ts'
@@ -25,10 +25,10 @@ const SIGNATURES = {
   error_get: ['', 'i64'],
 } as const
 
-/** The module of {@link mergedAbi}; undefined if this engine cannot merge. */
-const merged = compileMerged()
+/** The modules of {@link mergedAbi}; undefined if this engine cannot merge. */
+const modules = { own: compileMerged('own'), shared: compileMerged('shared') }
 
-function compileMerged(): WebAssembly.Module | undefined {
+function compileMerged(memory: KernelMemoryKind): WebAssembly.Module | undefined {
   const functions = Object.entries(SIGNATURES).map(([name, [params, result]]) => {
     const type = `${params && `(param ${params})`} ${result && `(result ${result})`}`
     const given = (params === '' ? [] : params.split(' ')).map((_, index) => `(local.get ${index})`)
@@ -43,13 +43,14 @@ function compileMerged(): WebAssembly.Module | undefined {
     readModule(guestBytes(`(module ${text} (memory 1 1) ${code})`), {}, 'abi.wasm'),
     10,
   )
-  const plan = planMerge(capped)
+  const plan = planMerge(capped, memory)
   const module = typeof plan === 'object' ? mergeKernel(capped, plan) : plan
   return typeof module === 'object' ? new WebAssembly.Module(new Uint8Array(module.bytes)) : undefined
 }
 
 /** The functions of a kernel as a guest has them into which it is merged; undefined if this engine cannot merge. */
 export function mergedAbi({ functions, memory }: KernelMemory): Abi | undefined {
+  const merged = modules[memory.buffer instanceof ArrayBuffer ? 'own' : 'shared']
   if (!merged) return undefined
   const own = WebAssembly.Module.imports(merged).filter(({ module }) => module === MERGED_MEMORIES)
   const memories = own.map(({ name }) => [

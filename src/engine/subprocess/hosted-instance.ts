@@ -176,7 +176,7 @@ async function compileView(
   const { module, ...others } = await compileForms(capped, {
     needsModule: true,
     isResettable: resettable,
-    merges,
+    kernelMemory: merges ? 'own' : undefined,
   })
   if (!module) throw new Error(`module ${name} was not compiled`)
   return { ...factsOf(capped), ...others, name, module, isInterruptible }

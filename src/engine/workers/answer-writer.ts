@@ -50,6 +50,14 @@ export class AnswerWriter {
     this.#call = 0
   }
 
+  /** The output stays where it is. @returns false if it has to be sent. */
+  placed(ms: number): boolean {
+    if (this.#isPosting || !this.#answers.write(ANSWER.placed, this.#call, 0, ms, NO_BYTES)) return false
+    this.#call = 0
+    if (this.#threadState.ring()) this.#post('answers')
+    return true
+  }
+
   failure(ms: number, error: unknown): void {
     this.#report(ANSWER.failure, ms, Buffer.from(JSON.stringify(toFailure(error))))
     this.#call = 0
@@ -67,6 +75,8 @@ export class AnswerWriter {
     this.#post({ kind, call: this.#call, detail: 0, ms, payload: own }, [own.buffer])
   }
 }
+
+const NO_BYTES = new Uint8Array()
 
 /** Bytes with their own buffer, which can be transferred. */
 function ownBuffer(bytes: Uint8Array): Uint8Array<ArrayBuffer> {

@@ -4,7 +4,7 @@ import { connectServices } from '../../guest/services/services.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import { withCallHooks } from '../../runtime/call-hooks.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
+import type { BlockMemories, Runtime } from '../../runtime/runtime.ts'
 import { type InlineEngine, openInline } from '../inline.ts'
 import type { InstancesOptions } from '../instances.ts'
 import type { InstantiablePlugin, WorkerStart } from './protocol.ts'
@@ -26,12 +26,13 @@ export async function guestOptions(
   runtime: Runtime,
   link: ServiceLink,
   log: Log,
+  memories?: BlockMemories,
 ): Promise<InstancesOptions> {
   const parts = connectServices(services, plugin, await loadFunctions(functions), link)
   return {
     plugin: plugin as CompiledPlugin,
     runtime: withCallHooks(runtime, parts.calls),
-    settings: { ...settings, ...parts.settings, log, logsAtOnce: true },
+    settings: { ...settings, ...parts.settings, log, logsAtOnce: true, memories },
     ...isolation,
   }
 }

@@ -5,10 +5,12 @@ import type { GuestLogLevel } from '../../observe/log/guest-log.ts'
 import type { CompiledPlugin } from '../../plugin/plugin.ts'
 import type { InstanceSettings } from '../../runtime/runtime.ts'
 import type { Isolation } from '../engine.ts'
+import type { PostedBlocks } from './shared-blocks.ts'
 
 /*
  * The protocol between the main thread and a worker thread. Small payloads pass through two rings of shared memory, and an
- * empty message wakes the other side. Larger ones are posted, with their bytes transferred.
+ * empty message wakes the other side. Large ones stay in the blocks of the guest, which both threads share, or are posted, with
+ * their bytes transferred.
  */
 
 /** Size of each ring in bytes. */
@@ -17,10 +19,13 @@ export const RING_BYTES = 1_048_576
 /** Payloads up to this size pass through a ring: copying twice is cheaper than posting. */
 export const RING_PAYLOAD = 262_144
 
+/** From this size on, an input or output is better left where the guest has it, even if the thread has to wait for it. */
+export const PLACED_BYTES = 16_384
+
 /** The start data of a worker. */
 export interface WorkerStart {
   readonly plugin: InstantiablePlugin
-  readonly settings: Omit<InstanceSettings, 'log' | keyof InstanceServices>
+  readonly settings: Omit<InstanceSettings, 'log' | 'memories' | keyof InstanceServices>
   /** Module of the user's host functions. */
   readonly functions: string | undefined
   readonly isolation: Isolation
@@ -79,6 +84,8 @@ export const CALL = {
   here: 2,
   /** `detail` denotes the export; the input is the next one on `inputs`. */
   posted: 3,
+  /** `detail` denotes the export; the input is in the blocks. */
+  placed: 4,
 } as const
 
 /** Kinds of records in the ring of answers. `ms` is the guest time. */
@@ -89,6 +96,8 @@ export const ANSWER = {
   failure: 2,
   /** The payload is a {@link LogLine} as JSON; `call` is 0 if no call runs. */
   log: 3,
+  /** The output is in the blocks. */
+  placed: 4,
 } as const
 
 /** One log line of a guest. */
@@ -102,6 +111,8 @@ export type FromWorker =
   | { readonly isReady: true }
   /** The start failed and the worker ends. */
   | { readonly startFailure: CallFailure }
+  /** An instance uses new blocks. */
+  | PostedBlocks
   /** A record that did not fit into the ring. */
   | PostedRecord
 

@@ -24,8 +24,12 @@ const WAITS_FOR_HOST = 4
 const PAUSES = 5
 /** Number of replies that the worker has not taken. */
 const REPLIES = 6
+/** Who may use the blocks that both threads share: {@link WORKERS}, {@link MAINS}, or nobody: then it is their number, from 1. */
+const BLOCKS = 7
+/** The number of the latest blocks that the main thread has received. */
+const KNOWN_BLOCKS = 8
 /** One word per assigned call: its number until a thread claims it. */
-const CLAIMS = 7
+const CLAIMS = 9
 const WORD_COUNT = CLAIMS + SLOTS
 
 /**
@@ -50,6 +54,10 @@ const NUMBERS_AT = Math.ceil((WORD_COUNT * 4) / 8) * 8
 const ASLEEP = 0
 const AWAKE = 1
 const NAPPING = 2
+
+/** Owners of the blocks. */
+const WORKERS = 0
+const MAINS = -1
 
 /** The shared memory of one worker thread and the main thread. */
 export class ThreadState {
@@ -140,6 +148,44 @@ export class ThreadState {
   /** Either thread: the worker claims a call to run it, the main thread to take it back. Only one succeeds. */
   claim(call: number): boolean {
     return Atomics.compareExchange(this.#words, CLAIMS + slotOf(call), call, 0) === call
+  }
+
+  /** Either thread: has wiped the blocks. @param number - Theirs. */
+  freeBlocks(number: number): void {
+    Atomics.store(this.#words, BLOCKS, number)
+    Atomics.notify(this.#words, BLOCKS)
+  }
+
+  /** Worker: waits until the main thread does not use the blocks, and takes them. */
+  takeBlocks(number: number): void {
+    while (Atomics.compareExchange(this.#words, BLOCKS, number, WORKERS) === MAINS)
+      Atomics.wait(this.#words, BLOCKS, MAINS)
+  }
+
+  /** Worker: takes the blocks, in which the main thread has written the input of a call. */
+  receiveBlocks(): void {
+    Atomics.store(this.#words, BLOCKS, WORKERS)
+  }
+
+  /** Main thread: has received blocks. */
+  knowBlocks(number: number): void {
+    Atomics.store(this.#words, KNOWN_BLOCKS, number)
+  }
+
+  /**
+   * Worker: the output stays in the blocks until the main thread has read it.
+   *
+   * @returns false if the main thread has not received these blocks yet.
+   */
+  leaveBlocks(number: number): boolean {
+    if (Atomics.load(this.#words, KNOWN_BLOCKS) !== number) return false
+    Atomics.store(this.#words, BLOCKS, MAINS)
+    return true
+  }
+
+  /** Main thread: takes the blocks if nobody uses them. */
+  borrowBlocks(number: number): boolean {
+    return Atomics.compareExchange(this.#words, BLOCKS, number, MAINS) === number
   }
 
   /** Worker: it polls and need not be woken. */

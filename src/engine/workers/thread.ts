@@ -28,12 +28,14 @@ import {
   CALL,
   type FromWorker,
   type LogLine,
+  PLACED_BYTES,
   type PostedRecord,
   RING_BYTES,
   RING_PAYLOAD,
   type WorkerStart,
 } from './protocol.ts'
-import { Ring } from './ring.ts'
+import { Ring, type RingRecord } from './ring.ts'
+import { HostBlocks } from './shared-blocks.ts'
 import { SLOTS, slotOf, ThreadState } from './thread-state.ts'
 
 /** The common settings of a route's threads. */
@@ -95,6 +97,7 @@ class WorkerThread implements Runner {
   readonly #threadState = new ThreadState()
   readonly #calls: Ring
   readonly #answers: Ring
+  readonly #blocks = new HostBlocks(this.#threadState)
   readonly #inputs = new MessageChannel()
   readonly #host = new MessageChannel()
   /** undefined if the thread runs calls in order. */
@@ -221,18 +224,20 @@ class WorkerThread implements Runner {
   give(call: PendingCall): boolean {
     if (this.#ended.signal.aborted) return false
     const { exportName, input } = call
-    const isPosted = input.length > RING_PAYLOAD
+    const isLarge = input.length > RING_PAYLOAD
     const slot = this.#freeSlots.at(-1)
-    const isRoom = this.#calls.hasRoom(exportName.length * 3, isPosted ? 0 : input.length)
-    if (slot === undefined || !isRoom || (isPosted && this.load > 0 && !this.#suspended)) return false
+    const isRoom = this.#calls.hasRoom(exportName.length * 3, isLarge ? 0 : input.length)
+    if (slot === undefined || !isRoom || (isLarge && this.load > 0 && !this.#suspended)) return false
 
     this.#freeSlots.pop()
     const number = this.#nextNumber(slot)
     const detail = this.#exportNumber(exportName)
+    const isPlaced = input.length >= PLACED_BYTES && this.load === 0 && this.#blocks.place(input)
     this.assigned[slot] = { number, call }
     this.#load++
     this.#threadState.offer(number)
-    if (isPosted) {
+    if (isPlaced) this.#calls.write(CALL.placed, number, detail, 0, NO_INPUT)
+    else if (isLarge) {
       const own = new Uint8Array(input.length) // if the thread ends before the start, another one needs the input
       copyBytes(input, own)
       this.#inputs.port1.postMessage(own, [own.buffer])
@@ -322,12 +327,18 @@ class WorkerThread implements Runner {
   collect(): boolean {
     if (this.#answers.isEmpty) return false
     for (let record = this.#answers.peek(); record; record = this.#answers.peek()) {
-      const payload = takeBuffer(record.payload.length)
-      payload.set(record.payload)
+      const payload = this.#payloadOf(record)
       this.#answers.release(record) // first: the subscriber may re-enter this function
       this.#take(record, payload)
     }
     return true
+  }
+
+  #payloadOf({ kind, payload }: RingRecord): Uint8Array {
+    if (kind === ANSWER.placed) return this.#blocks.takeOutput()
+    const copy = takeBuffer(payload.length)
+    copy.set(payload)
+    return copy
   }
 
   /** Polling ends: from now on the thread notifies. */
@@ -340,6 +351,7 @@ class WorkerThread implements Runner {
     this.stopPolling() // written earlier
     if (message === 'answers' || !isOurs(message)) return
     if ('isReady' in message) this.#becomeReady()
+    else if ('blocks' in message) this.#blocks.receive(message)
     else if ('startFailure' in message) {
       this.fail(fromFailure(message.startFailure))
       void this.end()
@@ -364,7 +376,7 @@ class WorkerThread implements Runner {
     this.#hasRun = true
     this.#beginSilence(this.#load > 0 ? performance.now() : undefined)
     assigned.call.caller.observer?.ended(ms)
-    if (kind === ANSWER.output) assigned.call.resolve(payload)
+    if (kind !== ANSWER.failure) assigned.call.resolve(payload)
     else this.#fail(assigned, fromFailure(JSON.parse(utf8.decode(payload))))
     this.#owner.answered(this, ms)
   }

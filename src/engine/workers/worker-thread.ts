@@ -4,14 +4,23 @@ import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
 import { useRunMemory } from '../../runtime/interrupts.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
+import type { BlockMemories, Runtime } from '../../runtime/runtime.ts'
 import type { InlineEngine } from '../inline.ts'
 import { Instances } from '../instances.ts'
 import { AnswerWriter, logTo, type Post } from './answer-writer.ts'
 import { guestOptions, openGuest } from './guest-options.ts'
 import { HostClient } from './host-bridge.ts'
-import { CALL, FOR_TRIALS, type FromTrial, type TrialStart, type WorkerStart } from './protocol.ts'
+import {
+  CALL,
+  FOR_TRIALS,
+  type FromTrial,
+  PLACED_BYTES,
+  RING_PAYLOAD,
+  type TrialStart,
+  type WorkerStart,
+} from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
+import { GuestBlocks } from './shared-blocks.ts'
 import { SuspendedCalls } from './suspended-calls.ts'
 import { SuspendingLoop } from './suspending-loop.ts'
 import { ThreadState } from './thread-state.ts'
@@ -29,6 +38,7 @@ class CallLoop {
   readonly #engine: InlineEngine
   readonly #threadState: ThreadState
   readonly #writer: AnswerWriter
+  readonly #blocks: GuestBlocks
   readonly #caller: Caller
   readonly #exportNames: string[] = []
   /** The value of `changes` at the last report of stats. */
@@ -41,14 +51,17 @@ class CallLoop {
     engine: InlineEngine,
     threadState: ThreadState,
     writer: AnswerWriter,
+    blocks: GuestBlocks,
   ) {
     this.#calls = new Ring(calls)
     this.#inputs = inputs
     this.#engine = engine
     this.#threadState = threadState
     this.#writer = writer
+    this.#blocks = blocks
     this.#caller = { log: writer.log }
     this.#reportStats()
+    blocks.free()
   }
 
   /** Runs all assigned calls, then lets the thread sleep. */
@@ -78,40 +91,77 @@ class CallLoop {
       this.#calls.release(record)
       return
     }
-    const input = kind === CALL.posted ? this.#takeInput() : payload
-    if (this.#threadState.claim(call)) this.#call(call, this.#exportNames[detail] ?? '', input, record)
-    else this.#calls.release(record)
+    if (this.#threadState.claim(call)) {
+      this.#call(call, this.#exportNames[detail] ?? '', this.#takeInput(record), record)
+      return
+    }
+    if (kind === CALL.posted) this.#takePosted()
+    if (kind === CALL.placed) this.#blocks.free()
+    this.#calls.release(record)
+  }
+
+  #takeInput({ kind, payload }: RingRecord): Uint8Array {
+    if (kind === CALL.placed) return this.#blocks.takeInput(this.#engine.isOpen)
+    this.#blocks.take()
+    return kind === CALL.posted ? this.#takePosted() : payload
   }
 
   /** Takes the input, which was posted before the call was written. */
-  #takeInput(): Uint8Array {
+  #takePosted(): Uint8Array {
     return receiveMessageOnPort(this.#inputs)?.message
   }
 
   #call(call: number, exportName: string, input: Uint8Array, record: RingRecord): void {
     const since = monotonicMs()
-    const end = () => {
-      this.#threadState.end()
-      this.#calls.release(record) // only now: the input is in the ring's memory
-    }
     this.#threadState.begin(call, since)
     this.#writer.begin(call)
+    let output: ReturnType<InlineEngine['call']>
     try {
-      const output = this.#engine.call(exportName, input, this.#caller)
-      if (!(output instanceof Uint8Array)) {
-        this.#isWaiting = true
-        void this.#wait(output, since, end)
-        return
-      }
-      const ms = monotonicMs() - since
-      this.#reportStats()
-      this.#writer.output(ms, output)
+      output = this.#engine.call(exportName, input, this.#caller)
     } catch (error) {
-      const ms = monotonicMs() - since
-      this.#reportStats()
-      this.#writer.failure(ms, error)
+      this.#fail(since, error, record)
+      return
     }
-    end()
+    if (output instanceof Uint8Array) this.#answer(since, output, record)
+    else {
+      this.#isWaiting = true
+      void this.#wait(output, since, record)
+    }
+  }
+
+  async #wait(output: PromiseLike<Uint8Array>, since: number, record: RingRecord): Promise<void> {
+    await output.then(
+      (bytes) => this.#answer(since, bytes, record),
+      (error) => this.#fail(since, error, record),
+    )
+    this.#isWaiting = false
+    this.run()
+  }
+
+  #answer(since: number, output: Uint8Array, record: RingRecord): void {
+    const ms = monotonicMs() - since
+    this.#reportStats()
+    this.#calls.release(record) // only now: the input is in the ring's memory
+    if (!this.#leaves(output) || !this.#writer.placed(ms)) {
+      this.#writer.output(ms, output)
+      this.#blocks.free()
+    }
+    this.#threadState.end()
+  }
+
+  /** Leaves a large output in the blocks, unless the next call waits for them and it can be copied at once. */
+  #leaves(output: Uint8Array): boolean {
+    const isLarge = output.length > RING_PAYLOAD || (output.length >= PLACED_BYTES && this.#calls.isEmpty)
+    return isLarge && this.#blocks.leave(output)
+  }
+
+  #fail(since: number, error: unknown, record: RingRecord): void {
+    const ms = monotonicMs() - since
+    this.#reportStats()
+    this.#calls.release(record)
+    this.#writer.failure(ms, error)
+    this.#blocks.free()
+    this.#threadState.end()
   }
 
   /** Runs before each answer, so that stats read after an answer include it. */
@@ -119,22 +169,6 @@ class CallLoop {
     if (this.#reportedChanges === this.#engine.changes) return
     this.#reportedChanges = this.#engine.changes
     this.#threadState.writeStats(this.#engine.stats)
-  }
-
-  async #wait(output: PromiseLike<Uint8Array>, since: number, end: () => void): Promise<void> {
-    try {
-      const bytes = await output
-      const ms = monotonicMs() - since
-      this.#reportStats()
-      this.#writer.output(ms, bytes)
-    } catch (error) {
-      const ms = monotonicMs() - since
-      this.#reportStats()
-      this.#writer.failure(ms, error)
-    }
-    end()
-    this.#isWaiting = false
-    this.run()
   }
 }
 
@@ -148,8 +182,13 @@ export function runThread(runtime: Runtime): void {
   else void serveCalls(start, runtime)
 }
 
-const openEngine = (start: TrialStart, runtime: Runtime, threadState: ThreadState, log: Log) =>
-  openGuest(start, start.plugin, runtime, new HostClient(start.host, threadState), log)
+const openEngine = (
+  start: TrialStart,
+  runtime: Runtime,
+  threadState: ThreadState,
+  log: Log,
+  memories?: BlockMemories,
+) => openGuest(start, start.plugin, runtime, new HostClient(start.host, threadState), log, memories)
 
 async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
@@ -160,12 +199,7 @@ async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
     const writer = new AnswerWriter(answers, threadState, post)
     const loop = start.suspended
       ? await openSuspendingLoop(start, start.suspended, runtime, threadState, answers, post)
-      : new CallLoop(
-          start,
-          (await openEngine(start, runtime, threadState, writer.log)).engine,
-          threadState,
-          writer,
-        )
+      : await openLoop(start, runtime, threadState, writer, post)
     parentPort?.on('message', () => loop.run())
     post({ isReady: true })
   } catch (error) {
@@ -184,6 +218,18 @@ async function tryPlugin(trial: TrialStart, runtime: Runtime): Promise<void> {
   } catch (error) {
     post({ startFailure: toFailure(error) })
   }
+}
+
+async function openLoop(
+  start: WorkerStart,
+  runtime: Runtime,
+  threadState: ThreadState,
+  writer: AnswerWriter,
+  post: Post,
+): Promise<CallLoop> {
+  const blocks = new GuestBlocks(threadState, post)
+  const { engine } = await openEngine(start, runtime, threadState, writer.log, blocks)
+  return new CallLoop(start, engine, threadState, writer, blocks)
 }
 
 /** Guests are suspended while they wait for the host. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { KernelBlocks, openKernelBlocks } from '../../../src/extism/kernel-blocks.ts'
-import { KERNEL_MODULE } from '../../../src/runtime/kernel-memory.ts'
+import { KERNEL_MODULE } from '../../../src/runtime/kernel-module.ts'
 import { runs } from '../../support/runs.ts'
 
 /** Blocks whose inputs are copied at once: what deferred ones must look like. */

@@ -20,7 +20,7 @@ const JOB: ModuleJob = {
   memoryMax: 100,
   needsModule: true,
   resettable: 'yes',
-  merges: true,
+  kernelMemory: 'own',
 }
 
 const names = readdirSync(new URL('../../guests', import.meta.url)).filter((name) => name.endsWith('.wat'))

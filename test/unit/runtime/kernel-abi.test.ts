@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type KernelMemory, openKernelMemory } from '../../../src/runtime/kernel-memory.ts'
+import type { KernelMemoryKind } from '../../../src/module/merge.ts'
+import { joinKernelMemory, type KernelMemory, openKernelMemory } from '../../../src/runtime/kernel-memory.ts'
+import { newSharedMemory } from '../../../src/runtime/kernel-module.ts'
 import { type Abi, KernelModel } from '../../support/kernel-model.ts'
 import { mergedAbi } from '../../support/merged-abi.ts'
 import { runs } from '../../support/runs.ts'
@@ -55,15 +57,18 @@ const step = fc.record({
   size,
 })
 
-const WAYS: [how: string, functionsOf: (memory: KernelMemory) => Abi][] = [['linked to a guest', abiOf]]
-if (mergedAbi(openKernelMemory(LIMIT))) WAYS.push(['merged into a guest', mergedAbiOf])
+type Way = [how: string, kind: KernelMemoryKind, functionsOf: (memory: KernelMemory) => Abi]
+const WAYS: Way[] = (['own', 'shared'] as const).flatMap((kind) => {
+  const merged: Way[] = [['merged into a guest', kind, mergedAbiOf]]
+  return [['linked to a guest', kind, abiOf], ...(mergedAbi(openKernelMemory(LIMIT)) ? merged : [])]
+})
 
 test.each(
   WAYS,
-)('whatever a guest passes, the kernel does what a plain model of it does: %s', (_how, functionsOf) => {
+)('whatever a guest passes, the kernel does what a plain model of it does: %s, its memory is %s', (_how, kind, functionsOf) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (steps) => {
-      const memory = openKernelMemory(LIMIT)
+      const memory = openKernelMemory(LIMIT, kind)
       const model = new KernelModel(memory, functionsOf(memory), LIMIT)
       for (const { name, place, size } of steps) model.step(name, place, size)
       model.check()
@@ -113,6 +118,34 @@ test('a guest that outputs more than it wrote hands on nothing of an earlier cal
     expect(memory.output().every((byte) => byte === 0)).toBe(true)
     memory.reset()
   }
+})
+
+test('two sides of a shared memory take turns: one writes the input, the other one runs the guest, the first reads the output', () => {
+  const shared = newSharedMemory(2 ** 24)
+  const [host, guest] = [joinKernelMemory(shared), joinKernelMemory(shared)]
+  const { input_offset, input_length, output_set } = abiOf(guest)
+  for (const length of [1, 10_000, 5_000_000, 20]) {
+    const body = Buffer.alloc(length, `${length} `)
+    expect(host.input(body)).toBe(true)
+    expect(Buffer.compare(guest.inputView(), body)).toBe(0)
+    expect(guest.input(guest.inputView())).toBe(true)
+    output_set?.(input_offset?.() as bigint, input_length?.() as bigint)
+    expect(Buffer.compare(guest.outputView(), body)).toBe(0)
+    expect(Buffer.compare(host.output(), body)).toBe(0)
+    host.reset()
+    expect([guest.isUsed, guest.outputLength(), guest.inputView().length]).toEqual([false, 0, 0])
+  }
+})
+
+test('what is read from a block of a shared memory is a copy', () => {
+  const memory = openKernelMemory(LIMIT, 'shared')
+  const at = memory.store(Buffer.from('before'))
+  const bytes = memory.read(at)
+  memory.write(at, Buffer.from('after!'))
+  expect([bytes, memory.read(at), memory.read(at, 2)].map(String)).toEqual(
+    ['before', 'after!', 'af'].map((text) => String(new TextEncoder().encode(text))),
+  )
+  expect(() => memory.write(at, new Uint8Array(7))).toThrow(RangeError)
 })
 
 test('eight bytes can be touched up to the last byte, and not one further', () => {

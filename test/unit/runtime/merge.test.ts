@@ -48,7 +48,9 @@ test('a plug-in says whether the kernel is merged into it, and why not', async (
   const hello = fileURLToPath(new URL('../../../plugins/hello/hello.wasm', import.meta.url))
   const { merge } = await loadPlugin(hello)
   expect(merge).toEqual(
-    isMergedHere ? { isMerged: true } : { isMerged: false, reason: expect.stringContaining('multi-memory') },
+    isMergedHere
+      ? { isMerged: true, memory: 'own' }
+      : { isMerged: false, reason: expect.stringContaining('multi-memory') },
   )
   expect((await loadPlugin(hello, { runtime: 'sdk' })).merge).toBeUndefined()
 })
@@ -210,8 +212,8 @@ describe.runIf(isMergedHere)('a guest into which the kernel is merged (Node.js w
       },
     )
     expect([plugin.merge, ...plugin.linked.map(({ merge }) => merge)]).toEqual([
-      { isMerged: true },
-      { isMerged: true },
+      { isMerged: true, memory: 'own' },
+      { isMerged: true, memory: 'own' },
     ])
     expect(await outcome(await openLinked(kernel, plugin), new Uint8Array())).toBe('595a')
   })
