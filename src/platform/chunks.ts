@@ -3,11 +3,32 @@ export class ChunkedBytes {
   readonly list: readonly Uint8Array[]
   /** Total length in bytes. */
   readonly length: number
+  readonly #isOwner: boolean
 
-  constructor(list: readonly Uint8Array[]) {
+  /** @param isOwner - Whether nobody else reads the pieces. Default: no. */
+  constructor(list: readonly Uint8Array[], isOwner = false) {
     this.list = list
     this.length = list.reduce((bytes, { length }) => bytes + length, 0)
+    this.#isOwner = isOwner
   }
+
+  /**
+   * Frees the pieces, which nobody reads from now on. V8 frees such memory when it collects old objects: that takes 10 us more
+   * for each 64 KiB. Does nothing before Node.js 22, and for pieces that share their memory with others.
+   */
+  free(): void {
+    if (!this.#isOwner) return
+    for (const { buffer, byteLength } of this.list) {
+      if (byteLength === buffer.byteLength) transferable(buffer)?.transfer(0)
+    }
+  }
+}
+
+/** `ArrayBuffer.prototype.transfer` is missing before Node.js 22. */
+function transferable(buffer: ArrayBufferLike): { transfer(bytes: number): unknown } | undefined {
+  return 'transfer' in buffer && typeof buffer.transfer === 'function'
+    ? (buffer as { transfer(bytes: number): unknown })
+    : undefined
 }
 
 /** Bytes that are only measured and copied. */

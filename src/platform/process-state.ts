@@ -36,8 +36,8 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts collectYoung': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
-  'platform/node-workarounds.ts readBytes':
-    'Bytes that were read since V8 was last asked to collect: a process has one heap.',
+  'platform/node-workarounds.ts readShare':
+    'What was read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
   'platform/packages.ts version': 'The version of the package, read once.',
   'platform/partial-bytes.ts processPartials':

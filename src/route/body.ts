@@ -1,8 +1,9 @@
-import type { IncomingMessage } from 'node:http'
+import { IncomingMessage } from 'node:http'
 import { processReads } from '../engine/turn-scheduler.ts'
 import { BadRequestError, BodyTooLargeError, PartialBytesFullError } from '../errors/errors.ts'
 import { type ByteSource, ChunkedBytes, ChunkList } from '../platform/chunks.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
+import { countReadBytes } from '../platform/node-workarounds.ts'
 import { type Part, processPartials } from '../platform/partial-bytes.ts'
 
 /** Whether a request has a body, according to its headers. */
@@ -50,6 +51,7 @@ export function readRequestBody(
   let length = 0
   let pieces = 0
   let isOver = false
+  const isReceived = request instanceof IncomingMessage // the pieces of an injected request are its sender's
 
   const onData = (chunk: Buffer) => {
     if (isOver) return
@@ -89,10 +91,11 @@ export function readRequestBody(
     if (isOver) return
     isOver = true // keep the listeners: removing them costs more than ignoring events
     if (part) processPartials.close(part)
+    if (length >= COUNTED_BYTES.from && length <= COUNTED_BYTES.to) countReadBytes(length, 'body')
     if (error) {
       first = chunks = undefined // the client may send for some time
       done(error, NO_BYTES)
-    } else done(undefined, chunks ? new ChunkedBytes(chunks.list) : (first ?? NO_BYTES))
+    } else done(undefined, chunks ? new ChunkedBytes(chunks.list, isReceived) : (first ?? NO_BYTES))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }
@@ -105,6 +108,12 @@ export function restFrom(request: IncomingMessage, resume: () => void): void {
 
 /** ChunkedBytes of a body that are read in a turn of the event loop. */
 export const TURN_PIECES = 1_024
+
+/**
+ * Smaller bodies are freed by V8's own collections, which come with so many requests. Of larger ones, so much is read at the
+ * same time that a young collection frees little of it.
+ */
+const COUNTED_BYTES = { from: 16_384, to: 262_144 }
 
 const INCOMPLETE = 'its body is incomplete'
 const NO_BYTES = new Uint8Array()

@@ -7,7 +7,7 @@ import { type Engine, PendingCall } from '../engine/engine.ts'
 import { InternalError } from '../errors/errors.ts'
 import { type Caller, type CallObserver, type ObserveCall, outcomeOf } from '../observe/observe.ts'
 import type { CallHooks, FailedCall, GuestCall, GuestResult, ServedRoute } from '../options/served-route.ts'
-import { joinBytes } from '../platform/chunks.ts'
+import { ChunkedBytes, joinBytes } from '../platform/chunks.ts'
 import { sendContinue } from '../platform/node-workarounds.ts'
 import { hasBody, isTooLarge, readRequestBody } from './body.ts'
 import { failCall } from './error-response.ts'
@@ -45,6 +45,7 @@ export function serveRoute(run: RunCall, bodyLimit: number, isDirect: boolean): 
         return
       }
       request.body = isDirect ? body : joinBytes(body)
+      if (!isDirect && body instanceof ChunkedBytes) body.free()
       run(request, reply)
     })
   }
@@ -82,9 +83,14 @@ const callerClass = ({ cancelOnDisconnect }: Calls) => (cancelOnDisconnect ? Can
 export function runCalls(calls: Calls): RunCall {
   const { exportName, contract, isDirect, engine, observe } = calls
   const Caller = callerClass(calls)
+  const isCopied = engine.name !== 'subprocess' // whose socket may still write it
+  const freeInput = ({ request }: FastifyReply): void => {
+    if (isCopied && request.body instanceof ChunkedBytes) request.body.free()
+  }
   const answer = (output: Uint8Array, reply: FastifyReply, observer: CallObserver | undefined): void => {
     try {
       observer?.returned()
+      freeInput(reply)
       contract.answer(output, reply)
       observer?.settled('ok')
     } catch (thrown) {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, type RouteOptions } from '../../src/index.ts'
 import { guest } from '../support/guest.ts'
@@ -43,6 +44,22 @@ test.each(Object.entries(WAYS))('bodies that arrive in pieces reach a guest: %s'
   const answers = await Promise.all(bodies.map((body) => sendInPieces(url, body, random)))
   for (const [i, answer] of answers.entries())
     expect(answer.equals(bodies[i] ?? Buffer.of()), `answer ${i}`).toBe(true)
+})
+
+test('the pieces of an injected body stay those of its sender', async () => {
+  const app = await createServer({ routes: [{ plugin: guest('echo') }], logLevel: 'silent' })
+  onTestFinished(() => app.close())
+  const pieces = [Buffer.from(new ArrayBuffer(100_000)), Buffer.from(new ArrayBuffer(50_000))]
+  for (const [i, piece] of pieces.entries()) piece.fill(i + 1)
+  const { rawPayload, statusCode } = await app.inject({
+    method: 'POST',
+    url: '/',
+    headers: { 'content-length': '150000' },
+    payload: Readable.from(pieces),
+  })
+  expect(pieces.map(({ length }) => length)).toEqual([100_000, 50_000])
+  expect([statusCode, rawPayload.length]).toEqual([200, 150_000])
+  expect(rawPayload.equals(Buffer.concat(pieces))).toBe(true)
 })
 
 /** Bytes of any value, in 32-bit words. */

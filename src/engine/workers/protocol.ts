@@ -20,7 +20,7 @@ export const RING_BYTES = 1_048_576
 export const RING_PAYLOAD = 262_144
 
 /** From this size on, an input or output is better left where the guest has it, even if the thread has to wait for it. */
-export const PLACED_BYTES = 16_384
+export const PLACED_BYTES = 32_768
 
 /** The start data of a worker. */
 export interface WorkerStart {

@@ -14,7 +14,7 @@ export class ChunkQueue {
   }
 
   add(piece: Buffer): void {
-    countReadBytes(piece.length)
+    countReadBytes(piece.length, 'stream')
     this.#bytes += piece.length
     this.#pieces.add(piece)
   }

@@ -59,13 +59,16 @@ const step = fc.record({
 
 type Way = [how: string, kind: KernelMemoryKind, functionsOf: (memory: KernelMemory) => Abi]
 const WAYS: Way[] = (['own', 'shared'] as const).flatMap((kind) => {
-  const merged: Way[] = [['merged into a guest', kind, mergedAbiOf]]
-  return [['linked to a guest', kind, abiOf], ...(mergedAbi(openKernelMemory(LIMIT)) ? merged : [])]
+  const merged: Way[] = [[`merged into a guest, with its ${kind} memory`, kind, mergedAbiOf]]
+  return [
+    [`linked to a guest, with its ${kind} memory`, kind, abiOf],
+    ...(mergedAbi(openKernelMemory(LIMIT)) ? merged : []),
+  ]
 })
 
 test.each(
   WAYS,
-)('whatever a guest passes, the kernel does what a plain model of it does: %s, its memory is %s', (_how, kind, functionsOf) => {
+)('whatever a guest passes, the kernel does what a plain model of it does: %s', (_how, kind, functionsOf) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (steps) => {
       const memory = openKernelMemory(LIMIT, kind)
