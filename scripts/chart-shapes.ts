@@ -126,7 +126,7 @@ export const SHAPES: Shapes = {
   pluginVolumes: listOf(withAtLeast({ name: NAME })),
   pluginFiles: mapOf({ type: 'string', pattern: '^[A-Za-z0-9+/=\\s]*$' }),
   'image.repository': { type: 'string', pattern: '^[^\\s@]+$' },
-  'image.tag': { type: 'string', pattern: '^$|^\\w[\\w.-]*$' },
+  'image.tag': { type: 'string', pattern: '^$|^\\w[\\w.-]*(@sha256:[0-9a-f]{64})?$' },
   'image.digest': { type: 'string', pattern: '^$|^sha256:[0-9a-f]{64}$' },
   imagePullSecrets: PULL_SECRETS,
   commonLabels: TEXTS_BY_NAME,

@@ -307,7 +307,7 @@ async function checkConfinement(): Promise<number> {
 const LOAD_ALL = `
   const app = require('node:module').createRequire('/app/package.json')
   const { dependencies, peerDependencies } = app('./package.json')
-  const without = ['autocannon', 'lmdb', '@opentelemetry/sdk-node']
+  const without = ['autocannon', 'esbuild', 'lmdb', '@opentelemetry/sdk-node']
   for (const name of Object.keys({ ...dependencies, ...peerDependencies }))
     if (!without.includes(name)) import(app.resolve(name))
 `

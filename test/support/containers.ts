@@ -17,7 +17,8 @@ import { promisify } from 'node:util'
 
 /*
  * Images are built with buildah, and run with podman and runc, as root. Their storage is a folder of the cache, apart from that of
- * the machine. Containers have the network of the machine, because CNI may be missing.
+ * the machine. Containers have the network of the machine, because CNI may be missing. podman runs in that folder: `podman exec`
+ * may leave a file named `oom` in its working folder.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -51,12 +52,15 @@ export function buildah(...words: string[]): string {
 
 /** Runs podman. @returns its output. */
 export function podman(...words: string[]): string {
-  return must('podman', podmanWords(words))
+  return must('podman', podmanWords(words), FOLDER)
 }
 
 /** Runs podman, and lets this process go on meanwhile. @param env - Further variables. @returns its output. */
 export async function startPodman(words: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
-  const { stdout } = await runFile('podman', podmanWords(words), { env: { ...process.env, ...env } })
+  const { stdout } = await runFile('podman', podmanWords(words), {
+    cwd: FOLDER,
+    env: { ...process.env, ...env },
+  })
   return stdout.trim()
 }
 
@@ -159,7 +163,7 @@ export async function runContainer(
       ...['run', '--rm', `--name=${name}`, `--pidfile=${pidFile}`, '--network=host', ...limits],
       ...[...RESTRICTIONS, ...flags, image, ...words],
     ]),
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    { cwd: FOLDER, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   containers.add(child)
   let output = ''
@@ -182,7 +186,7 @@ export async function runContainer(
     startedAt: performance.now(),
     ended,
     output: () => output,
-    exec: (...inside) => spawnSync('podman', podmanWords(['exec', name, ...inside])).status,
+    exec: (...inside) => spawnSync('podman', podmanWords(['exec', name, ...inside]), { cwd: FOLDER }).status,
     kill: (signal) => process.kill(pid, signal),
   }
 }

@@ -252,12 +252,31 @@ describeWith(['go'], () => {
     ['image.tag=v1,image.registry=a,global.imageRegistry=b', `b/${OWN}:v1`],
     ['image.tag=v1,image.registry=a,image.repository=acme/serve', 'a/acme/serve:v1'],
     ['image.tag=v1,image.registry=a,image.repository=localhost:5000/acme/serve', 'a/acme/serve:v1'],
+    [`image.tag=v1@sha256:${'0'.repeat(64)}`, `ghcr.io/${OWN}:v1@sha256:${'0'.repeat(64)}`],
     [`image.digest=sha256:${'0'.repeat(64)},image.repository=a/b`, `a/b@sha256:${'0'.repeat(64)}`],
   ])('%s: the image is %s, also of the pods around', async (values, image) => {
     const objects = await render(`--set=${values},cache.enabled=true`)
     const { containers, initContainers } = one(objects, 'Deployment').spec.template.spec
     const [{ image: ofTest }] = one(objects, 'Pod').spec.containers
     expect([containers[0].image, initContainers[0].image, ofTest]).toEqual([image, image, image])
+  })
+
+  test('versions of a chart that was packed again become labels and a tag, though they are long', async () => {
+    const chart = join(temporaryFolder(), 'wasm-serve')
+    cpSync(CHART, chart, { recursive: true })
+    const file = join(chart, 'Chart.yaml')
+    const version = `0.1.0-pr.${'branch-'.repeat(8)}1+a076bb44441a`
+    const versions = `version: ${version}\nappVersion: 0.1.0+build7`
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^version: .*\nappVersion: .*$/m, versions))
+    const { ok, text } = await helm('template', 'r', chart, `--kube-version=${KUBERNETES}`)
+    expect([ok, conform(text)]).toEqual([true, [0, '']])
+    const labels = parseAllDocuments(text).flatMap((document) => {
+      const { metadata, spec }: KubernetesObject = document.toJSON()
+      return Object.values<string>({ ...metadata.labels, ...spec?.template?.metadata.labels })
+    })
+    expect(labels).toContain('0.1.0_build7')
+    expect(labels.filter((label) => !/^[A-Za-z\d]([\w.-]{0,61}[A-Za-z\d])?$/.test(label))).toEqual([])
+    expect(text).toContain(`image: ghcr.io/${OWN}:0.1.0_build7\n`)
   })
 
   test('names of pull secrets may be texts or objects, and none is there twice', async () => {

@@ -112,6 +112,8 @@ describeWith(['go'], () => {
     ['admin.enabled=true,admin.port=9091,admin.existingSecret=a', 'admin.port'],
     ['service.nodePort=30080', 'service.nodePort'],
     ['service.loadBalancerClass=a', 'service.loadBalancerClass'],
+    ['service.ipFamilies[0]=IPv6', 'config.host'],
+    ['service.ipFamilyPolicy=PreferDualStack', 'config.host'],
     ['registryCredentials.existingSecret=a,registryCredentials.helpers.a=b', 'registryCredentials'],
     ['config.requireSignatures=true,plugin=oci://a.example/b', 'config.trust'],
     ['config.requireSignatures=true,config.plugins.a.source=oci://a.example/b', 'config.trust'],

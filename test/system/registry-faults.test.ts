@@ -340,13 +340,13 @@ test('an absolute path is one in the image', async () => {
 })
 
 const SHAPELESS: Readonly<Record<string, readonly [reason: string, put: (registry: OciRegistry) => void]>> = {
-  'an index of indexes': [
-    'another index',
-    (registry) => registry.putIndex(NAME, [registry.putIndex(NAME, [])], '1'),
-  ],
-  'an index of what is an index, and says that it is a manifest': [
-    'another index',
-    (registry) => registry.putIndex(NAME, [{ ...registry.putIndex(NAME, []), mediaType: OCI_MANIFEST }], '1'),
+  'indexes four deep': [
+    'more than 3 indexes',
+    (registry) => {
+      const artifact = registry.putArtifact(NAME, { layers: [wasm(UPPER)] })
+      const third = registry.putIndex(NAME, [registry.putIndex(NAME, [artifact])])
+      registry.putIndex(NAME, [registry.putIndex(NAME, [third])], '1')
+    },
   ],
   'two modules': [
     'several modules',

@@ -64,8 +64,12 @@ test('a wrong configuration is not started again', async () => {
   expect(values('RestartPreventExitStatus')).toEqual([`${code}`])
 })
 
-test('the unit names no user and no group that only some distributions have', () => {
-  expect([...values('User'), ...values('Group'), ...values('SupplementaryGroups')]).toEqual(['wasm-serve'])
+test('the user, which systemd makes, has another name than the group, which is there', () => {
+  expect(values('DynamicUser')).toEqual(['yes'])
+  expect([...values('User'), ...values('Group'), ...values('SupplementaryGroups')]).toEqual([
+    'wasm-serve-%i',
+    'wasm-serve',
+  ])
 })
 
 describeWith(['systemd-analyze', 'strace'], () => {

@@ -91,7 +91,8 @@ export interface FindOptions {
  *   `*.wasm`. A layer may also be the module itself. A layer with a title that is neither is ignored.
  *
  * A module may be packed with gzip or zstd. Of an index, the manifest for `wasm` is taken; without one that for linux/amd64;
- * else the only one. Of several for the same platform, such as two variants, the first is taken. Attestations are skipped.
+ * else the only one. Of several for the same platform, such as two variants, the first is taken. Attestations are skipped. The same
+ * holds for an index in an index.
  *
  * @param digest - Of the manifest or index: `sha256:` and 64 hex digits.
  * @throws {@link ArtifactUnsupportedError} if it is not clear what the plug-in is, it is a component, or it is damaged.
@@ -114,6 +115,9 @@ export async function findModule(
 /** Limit of a companion in an artifact of its own. In an annotation, the limit of manifests holds. */
 const MAX_COMPANION = 1_048_576
 
+/** Limit of indexes on the way to a manifest. An image of BuildKit is one, with its provenance, and several may be joined by another. */
+const MAX_INDEXES = 3
+
 /** Limit of referrers of one type that are considered. */
 const MAX_REFERRERS = 16
 
@@ -135,10 +139,7 @@ class Search {
   }
 
   async module(digest: string, options: FindOptions): Promise<FoundModule> {
-    const document = await this.#document(digest)
-    const manifestDigest = document.kind === 'index' ? this.#choose(document).digest : digest
-    const manifest = document.kind === 'index' ? await this.#document(manifestDigest) : document
-    if (manifest.kind === 'index') throw this.refuse('its index refers to another index')
+    const { manifest, digest: manifestDigest } = await this.#manifest(digest)
     const { bytes, shape, layer } = await this.#read(manifest, options)
     const problem = problemWithFile(bytes)
     if (problem !== undefined) throw this.refuse(problem)
@@ -149,6 +150,14 @@ class Search {
 
   refuse(reason: string, cause?: Error): Error {
     return new ArtifactUnsupportedError(this.#name, reason, { cause })
+  }
+
+  /** @param depth - How many indexes led here. */
+  async #manifest(digest: string, depth = 0): Promise<{ manifest: OciManifest; digest: string }> {
+    const document = await this.#document(digest)
+    if (document.kind === 'manifest') return { manifest: document, digest }
+    if (depth === MAX_INDEXES) throw this.refuse(`more than ${MAX_INDEXES} indexes lead to its manifest`)
+    return this.#manifest(this.#choose(document).digest, depth + 1)
   }
 
   async #document(digest: string): Promise<OciManifest | OciIndex> {
@@ -167,8 +176,7 @@ class Search {
       const found = plain.map(({ platform }) => `${platform?.os || 'any'}/${platform?.architecture || 'any'}`)
       throw this.refuse(`its index must have one manifest for wasm or linux/amd64; it has ${listed(found)}`)
     }
-    if (INDEX_TYPES.includes(chosen.mediaType)) throw this.refuse('its index refers to another index')
-    if (!MANIFEST_TYPES.includes(chosen.mediaType))
+    if (![...MANIFEST_TYPES, ...INDEX_TYPES].includes(chosen.mediaType))
       throw this.refuse(`its index refers to ${listed([chosen.mediaType])}`)
     return chosen
   }

@@ -6,7 +6,7 @@ import { isObject, type JsonObject, parseJson } from '../../platform/json-text.t
 import { errorCode, fileProblem } from '../../platform/system-errors.ts'
 import { fitsParts, isHeaderValue, listed, trimEnds } from '../../platform/text.ts'
 import { askHelper, helperProgram } from './credential-helper.ts'
-import type { Repository } from './reference.ts'
+import { type Repository, registryName } from './reference.ts'
 
 /** Credentials for one repository. No part of them appears in a message. */
 export type Credentials =
@@ -47,7 +47,7 @@ export async function findCredentials(
 ): Promise<CredentialSearch> {
   const { REGISTRY_AUTH_FILE: authFile, DOCKER_CONFIG: folder, HOME: home = homedir() } = environment
   const own = join(folder || join(home, '.docker'), 'config.json')
-  const place = { host: canonicalHost(registry), path: repository }
+  const place = { host: registryName(registry), path: repository }
   const others: string[] = []
   const none = `none for ${registry}/${repository}`
   for (const file of authFile ? [authFile, own] : [own]) {
@@ -159,15 +159,7 @@ function starsOf({ host }: Place): number {
 function parseKey(key: string): Place {
   const [host = '', ...path] = key.replace(/^https?:\/\//i, '').split('/')
   const written = trimEnds(path.join('/'), '/')
-  return { host: canonicalHost(host), path: written === 'v1' || written === 'v2' ? '' : written }
-}
-
-/** Names of the same registry in configurations. */
-const DOCKER_HUB = ['docker.io', 'index.docker.io', 'registry-1.docker.io']
-
-function canonicalHost(written: string): string {
-  const host = written.toLowerCase()
-  return DOCKER_HUB.includes(host) ? 'docker.io' : host
+  return { host: registryName(host), path: written === 'v1' || written === 'v2' ? '' : written }
 }
 
 async function fromHelper(

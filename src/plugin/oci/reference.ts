@@ -53,7 +53,7 @@ export function parseReference(text: string): OciReference | Refusal {
       problem:
         'it names no repository: write oci://REGISTRY/NAME[:TAG], such as oci://ghcr.io/acme/hello:1.2',
     }
-  const registry = path.slice(0, slash).toLowerCase()
+  const registry = registryName(path.slice(0, slash))
   if (!REGISTRY.test(registry) || Number(/:(\d+)$/.exec(registry)?.[1] ?? 0) > 65_535)
     return { problem: 'its registry is not HOST or HOST:PORT' }
   const [written = '', tag, ...tags] = path.slice(slash + 1).split(':')
@@ -74,6 +74,15 @@ export function parseReference(text: string): OciReference | Refusal {
     digest,
     pin: pinned.digest,
   }
+}
+
+/** Other names of Docker Hub. Docker's configuration has the first; crane prints it. */
+const DOCKER_HUB = ['index.docker.io', 'registry-1.docker.io']
+
+/** The name that a registry has in references, policies and credentials: `host[:port]` in lower case, and `docker.io`. */
+export function registryName(written: string): string {
+  const host = written.toLowerCase()
+  return DOCKER_HUB.includes(host) ? 'docker.io' : host
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Descriptor, FetchedManifest } from './content.ts'
 import type { RegistrySettings } from './endpoint.ts'
 import { fetchBlob } from './fetch-blob.ts'
 import { digestOf, fetchManifest, manifestRequest } from './fetch-manifest.ts'
-import { isDigest, OCI_SCHEME, type Repository, renderPinned } from './reference.ts'
+import { isDigest, OCI_SCHEME, type Repository, registryName, renderPinned } from './reference.ts'
 import { listReferrers } from './referrers.ts'
 import { openRequests, type Requests } from './requests.ts'
 import { uploadBlob, uploadManifest } from './upload.ts'
@@ -87,7 +87,9 @@ class RegistryClient implements Registry {
     this.#onProgress = options.onProgress ?? (() => undefined)
     this.#requests = openRequests({
       environment: options.environment,
-      registries: options.registries ?? {},
+      registries: Object.fromEntries(
+        Object.entries(options.registries ?? {}).map(([name, settings]) => [registryName(name), settings]),
+      ),
       timeoutMs: options.timeoutMs ?? 30_000,
       signal: options.signal,
       retryDelaysMs: options.retryDelaysMs ?? [250, 500, 1_000, 2_000],

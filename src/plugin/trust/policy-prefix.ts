@@ -1,4 +1,4 @@
-import { OCI_SCHEME, parseReference } from '../oci/reference.ts'
+import { OCI_SCHEME, parseReference, registryName } from '../oci/reference.ts'
 import { isUrl, type Refusal } from '../source/url.ts'
 
 /** The prefix of the policy for everything that no other prefix matches, including files and uploads. */
@@ -15,7 +15,7 @@ export function parsePrefix(text: string): { readonly prefix: string } | Refusal
   const name = place.startsWith(OCI_SCHEME) ? place.slice(OCI_SCHEME.length) : place
   if (isUrl(name) || 'problem' in parseReference(`${OCI_SCHEME}${name}/x`)) return { problem: NO_PREFIX }
   const [registry = '', ...path] = name.split('/')
-  return { prefix: [registry.toLowerCase(), ...path].join('/') }
+  return { prefix: [registryName(registry), ...path].join('/') }
 }
 
 const NO_PREFIX =

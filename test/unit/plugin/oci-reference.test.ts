@@ -20,6 +20,8 @@ test.each([
   ['oci://[::1]:5000/a__b/c-d.e', '[::1]:5000', 'a__b/c-d.e', 'latest'],
   ['oci://docker.io/alpine', 'docker.io', 'library/alpine', 'latest'],
   ['oci://docker.io/acme/hello', 'docker.io', 'acme/hello', 'latest'],
+  ['oci://index.docker.io/alpine', 'docker.io', 'library/alpine', 'latest'],
+  ['oci://registry-1.docker.io/acme/hello', 'docker.io', 'acme/hello', 'latest'],
 ])('%s is a reference', (text, registry, repository, tag) => {
   const parsed = { registry, repository, tag, digest: undefined, pin: undefined }
   expect(parseReference(text)).toEqual(parsed)

@@ -401,6 +401,7 @@ describe('a trust setting', () => {
     const { policyFor } = await openTrust({
       'ghcr.io/acme/': one,
       'ghcr.io/acme/tools/scan': one,
+      'index.docker.io/acme': one,
       'GHCR.io': one,
       'oci://localhost:5000/team': one,
       'https://Plugins.example:443/team/': one,
@@ -412,6 +413,7 @@ describe('a trust setting', () => {
       'ghcr.io/acme/tools/scan': 'ghcr.io/acme/tools/scan',
       'ghcr.io/acme/tools/scanner': 'ghcr.io/acme/',
       'ghcr.io.evil.example/acme/hello': undefined,
+      'docker.io/acme/hello': 'index.docker.io/acme',
       'localhost:5000/team/a': 'oci://localhost:5000/team',
       'https://plugins.example/team/a.wasm?v=1': 'https://Plugins.example:443/team/',
       'https://plugins.example/team/../other/a.wasm': undefined,

@@ -47,6 +47,10 @@ an older chart.
 {{- if regexMatch "^(127[.]|localhost$|::1$)" .Values.config.host -}}
 {{- fail (printf "config.host: %s is not reachable for the kubelet and for clients" .Values.config.host) -}}
 {{- end -}}
+{{- $asks := or (has "IPv6" .Values.service.ipFamilies) (contains "DualStack" .Values.service.ipFamilyPolicy) -}}
+{{- if and $asks (not (contains ":" .Values.config.host)) -}}
+{{- fail (printf "config.host: %s has no IPv6, which service.ipFamilies or service.ipFamilyPolicy asks for: use ::" .Values.config.host) -}}
+{{- end -}}
 {{- if and (eq .Values.service.type "ClusterIP") (or .Values.service.nodePort .Values.service.externalTrafficPolicy) -}}
 {{- fail "service.nodePort and service.externalTrafficPolicy need the type NodePort or LoadBalancer" -}}
 {{- end -}}
@@ -117,7 +121,7 @@ app.kubernetes.io/component: server
 {{/* Labels of all objects, and further ones, which win over `commonLabels`: no key is there twice. */}}
 {{- define "wasm-serve.labelsWith" -}}
 {{- $ := index . 0 -}}
-{{- $chart := printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" -}}
+{{- $chart := printf "%s-%s" $.Chart.Name $.Chart.Version | include "wasm-serve.labelValue" -}}
 {{- $release := dict "app.kubernetes.io/managed-by" $.Release.Service "helm.sh/chart" $chart -}}
 {{- merge (include "wasm-serve.podLabels" . | fromYaml) $release | toYaml -}}
 {{- end -}}
@@ -125,8 +129,13 @@ app.kubernetes.io/component: server
 {{/* The same without those that change with each version of the chart, which would replace the pods. */}}
 {{- define "wasm-serve.podLabels" -}}
 {{- $ := index . 0 -}}
-{{- $version := dict "app.kubernetes.io/version" $.Chart.AppVersion -}}
+{{- $version := dict "app.kubernetes.io/version" (include "wasm-serve.labelValue" $.Chart.AppVersion) -}}
 {{- merge (include "wasm-serve.selectorLabels" $ | fromYaml) (index . 1 | default dict) (default dict $.Values.commonLabels) $version | toYaml -}}
+{{- end -}}
+
+{{/* A version as a value that a label may have. Flux adds the digest of the chart after a "+". */}}
+{{- define "wasm-serve.labelValue" -}}
+{{- . | replace "+" "_" | trunc 63 | trimAll "-_." -}}
 {{- end -}}
 
 {{- define "wasm-serve.serviceAccountName" -}}
@@ -141,7 +150,7 @@ app.kubernetes.io/component: server
 {{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
 {{- end -}}
 {{- if .digest -}}{{ $repository }}@{{ .digest }}
-{{- else -}}{{ $repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- else -}}{{ $repository }}:{{ default ($.Chart.AppVersion | replace "+" "_") .tag }}
 {{- end -}}
 {{- end -}}
 {{- end -}}

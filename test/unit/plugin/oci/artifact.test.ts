@@ -297,23 +297,39 @@ describe('of an index', () => {
     ['two without a platform may be two plug-ins', [{}, { platform: {} }], 'any/any, any/any'],
     ['wasm must be there once', [platform('wasip1', 'wasm'), platform('wasip2', 'wasm')], 'wasip2/wasm'],
     ['another kind of document is refused', [{ mediaType: 'text/plain' }], 'text/plain'],
-    [
-      'an index in it is refused',
-      [{ mediaType: 'application/vnd.oci.image.index.v1+json' }],
-      'another index',
-    ],
   ])('%s', async (_name, described, text) => {
     const [registry, index] = indexOf(...described)
     await refused(registry, index, text)
   })
 
-  test('an index in it is refused, whatever its media type says', async () => {
+  /** A manifest below indexes, each of which is the only one of the next, beside an attestation. */
+  function nested(depth: number, mediaType: string) {
     const registry = new MemoryRegistry()
-    const inner = registry.addDocument({
-      manifests: [registry.addArtifact(EMPTY, [registry.add(WASM, MODULE)])],
-    })
-    const mediaType = 'application/vnd.oci.image.manifest.v1+json'
-    await refused(registry, registry.addDocument({ manifests: [{ ...inner, mediaType }] }), 'another index')
+    const manifest = registry.addArtifact(EMPTY, [registry.add(WASM, MODULE)])
+    let top = manifest
+    for (let index = 0; index < depth; index++)
+      top = registry.addDocument({
+        manifests: [
+          { ...manifest, ...attestation },
+          { ...top, mediaType },
+        ],
+      })
+    return { registry, manifest, top }
+  }
+
+  test.each([
+    'index',
+    'manifest',
+  ])('an index in it is followed, if it says that it is an %s', async (kind) => {
+    const { registry, manifest, top } = nested(3, `application/vnd.oci.image.${kind}.v1+json`)
+    const found = await find(registry, top)
+    expect(found.manifestDigest).toBe(manifest.digest)
+    expect(Buffer.compare(found.bytes, MODULE)).toBe(0)
+  })
+
+  test('no more than three are followed', async () => {
+    const { registry, top } = nested(4, 'application/vnd.oci.image.index.v1+json')
+    await refused(registry, top, 'more than 3 indexes')
   })
 })
 
