@@ -162,7 +162,7 @@ export function renderPayload(measurements: readonly PayloadMeasurement[]): stri
 /** Maximum CPU per request of {@link COPY}, as a multiple of another's, at a size. */
 const LIMITS = [
   [ECHO, 65_536, 1.1],
-  [ECHO, 1_048_576, 1.3],
+  [ECHO, 1_048_576, 1.1],
   [AXUM, 65_536, 1],
   [AXUM, 1_048_576, 1],
 ] as const

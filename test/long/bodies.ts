@@ -40,8 +40,8 @@ interface Counts {
   trapped: number
   /** Requests whose client did not wait. */
   left: number
-  /** Other answers, such as that of a call whose thread was ended with another call. */
-  others: Map<number, number>
+  /** Other answers by status, such as that of a call whose thread was ended with another call; and connections that broke off. */
+  others: Map<string, number>
 }
 
 const { values } = parseArgs({
@@ -82,20 +82,20 @@ async function askOnce(route: string, agent: Agent, id: string, counts: Counts):
   const chance = random()
   if (chance < 0.005) {
     const { status } = await post(route, agent, Buffer.from('L'))
-    if (status === 504) counts.late++
-    else count1(counts.others, status)
+    if (status === '504') counts.late++
+    else countOne(counts.others, status)
   } else if (chance < 0.02) {
     const { status } = await post(route, agent, Buffer.from('T'))
-    if (status === 500) counts.trapped++
-    else count1(counts.others, status)
+    if (status === '500') counts.trapped++
+    else countOne(counts.others, status)
   } else if (chance < 0.04) {
     counts.left++
     await leave(route, bodyOf(id))
   } else {
     const body = bodyOf(id)
     const { status, bytes } = await post(route, agent, body)
-    if (status !== 200) {
-      count1(counts.others, status)
+    if (status !== '200') {
+      countOne(counts.others, status)
       return
     }
     counts.compared++
@@ -105,7 +105,7 @@ async function askOnce(route: string, agent: Agent, id: string, counts: Counts):
   }
 }
 
-function count1(counts: Map<number, number>, status: number): void {
+function countOne(counts: Map<string, number>, status: string): void {
   counts.set(status, (counts.get(status) ?? 0) + 1)
 }
 
@@ -122,12 +122,15 @@ function bodyOf(id: string): Buffer {
   return Buffer.alloc(Math.max(size, id.length), id)
 }
 
-function post(route: string, agent: Agent, body: Buffer): Promise<{ status: number; bytes: Buffer }> {
-  return new Promise((resolve, reject) => {
+/** @returns the code of the error if the connection broke off: the server closes one that was idle for some seconds. */
+function post(route: string, agent: Agent, body: Buffer): Promise<{ status: string; bytes: Buffer }> {
+  return new Promise((resolve) => {
+    const fail = (error: NodeJS.ErrnoException) =>
+      resolve({ status: error.code ?? error.message, bytes: Buffer.alloc(0) })
     const sent = request(route, { method: 'POST', agent, headers: { 'content-length': body.length } })
-    sent.on('error', reject)
+    sent.on('error', fail)
     sent.on('response', (answer) => {
-      buffer(answer).then((bytes) => resolve({ status: answer.statusCode ?? 0, bytes }), reject)
+      buffer(answer).then((bytes) => resolve({ status: String(answer.statusCode), bytes }), fail)
     })
     sent.end(body)
   })
