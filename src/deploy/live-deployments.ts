@@ -14,13 +14,14 @@ import type {
   Attempt,
   Behind,
   ChangeOptions,
+  ChangeRecord,
   Deployment,
   DeploymentContext,
   Deployments,
   MakeDesired,
   Prepared,
 } from './deployments.ts'
-import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
+import { type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileSnapshot, readSettled } from './file-snapshot.ts'
 import { type LoadedVersion, PluginTable, type ReadingOptions } from './loader.ts'
 import { combineErrors } from './plan.ts'
@@ -29,6 +30,9 @@ import type { EditStore } from './state-folder.ts'
 
 /** An id of this process. */
 const BOOT = Math.floor(performance.timeOrigin).toString(36)
+
+/** The maximum number of records of changes. */
+const KEPT_RECORDS = 50
 
 /** How long a shutdown waits for a change in preparation, which may be downloading. */
 const CHANGE_END_MS = 500
@@ -67,7 +71,7 @@ interface CurrentChange {
 }
 
 class LiveDeployments implements Deployments {
-  readonly log = new ChangeLog()
+  log: Deployments['log'] = { records: [], applied: 0, refused: 0 }
   readonly meters: Meters | undefined
   current: Deployment
   files: FileSnapshot
@@ -202,8 +206,12 @@ class LiveDeployments implements Deployments {
 
   report({ record, error }: Attempt): void {
     const { log } = this.#context
-    this.log.add(record)
-    this.meters?.reloads.count(record.ok ? 'ok' : 'refused')
+    const { records, applied, refused } = this.log
+    this.log = {
+      records: [record, ...records.slice(0, KEPT_RECORDS - 1)],
+      applied: applied + (record.ok ? 1 : 0),
+      refused: refused + (record.ok ? 0 : 1),
+    }
     const { reason, revision, routes, kept, ms, warnings } = record
     if (record.ok) log.info({ reason, revision, routes, kept, ms }, 'changed')
     else if (error instanceof InternalError) log.error({ reason, err: error.cause }, 'not changed')

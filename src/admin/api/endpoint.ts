@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
-import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
-import type { ChangeRecord } from '../../deploy/desired-state.ts'
+import type { ChangeRecord, Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
 import {
   AdminBusyError,
