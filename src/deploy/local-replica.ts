@@ -7,7 +7,6 @@ import { errorFields } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn } from '../platform/event-loop.ts'
-import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
@@ -60,7 +59,7 @@ export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Pro
   const { options } = keepWhatStays(first.options, parts.start ?? first.options)
   const apps = openApps(options, parts)
   try {
-    const { app, routes } = await apps.open({ ...first, options })
+    const { app, routes } = await apps.open(options)
     return new PooledReplica(new Resolver(first, parts.log, parts.start), apps, parts, { app, routes })
   } catch (error) {
     await apps.close()
@@ -70,7 +69,7 @@ export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Pro
 
 /** Apps that share the instances of routes that stay the same. */
 interface Apps {
-  open(resolved: Pick<Resolved, 'options' | 'routes'>, signal?: AbortSignal): ReturnType<typeof createApp>
+  open(options: Resolved['options'], signal?: AbortSignal): ReturnType<typeof createApp>
   /** Only after all apps have closed. */
   close(): Promise<void>
 }
@@ -82,8 +81,7 @@ function openApps(
   const pool = new RoutePool({ ...first, meters, storeMayBeAway }, log)
   const shared = { pool, keys: {}, counter, streams, staleness }
   return {
-    open({ options, routes: resolved }, signal) {
-      for (const { memoryPages } of resolved) raiseMemoryCeiling(memoryPages)
+    open(options, signal) {
       const routes = adapt ? options.routes.map(adapt) : options.routes
       return createApp({ ...options, routes, meters, signal }, log, shared)
     },
@@ -206,8 +204,7 @@ class PooledReplica implements LocalReplica {
     signal.throwIfAborted()
     const resolved = await this.#resolver.resolve(state, signal)
     await nextTurn()
-    const options = { ...resolved.current, trial: true }
-    const opened = await this.#apps.open({ ...resolved, options }, signal)
+    const opened = await this.#apps.open({ ...resolved.current, trial: true }, signal)
     if (signal.aborted) await opened.app.close()
     signal.throwIfAborted()
     return { ...opened, resolved }

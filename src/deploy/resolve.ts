@@ -18,7 +18,7 @@ import {
   type CheckedServerOptions,
   checkLoadOptions,
 } from '../options/options.ts'
-import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
+import { ANY_ROUTE, type LoadedBy, resolveRoute } from '../options/resolved-route.ts'
 import { routeConflicts } from '../options/served-route.ts'
 import { EventLoopYielder, mapWithYields } from '../platform/event-loop.ts'
 import type { LoadContext } from '../plugin/compiled-modules.ts'
@@ -64,8 +64,6 @@ interface ResolvedTarget {
    * outlives a change of other routes, such as connections, is kept for this object.
    */
   readonly options: VersionedRoute
-  /** Pages of its largest memory. */
-  readonly memoryPages: number
 }
 
 /** The context for resolving a desired state. */
@@ -128,7 +126,7 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
     if (target.checked || canServe(target.configured, options, plugin, failed)) {
       const origins = target.checked ? undefined : target.configured
       const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
-      const made = { target, plugin, options: route, memoryPages: largestMemory(route, plugin) }
+      const made = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
       done.set(target, same ? { ...same, target } : made)
     }
