@@ -7,8 +7,7 @@ import type { RunningServer } from '../server/server.ts'
 import type { DesiredState } from './desired-state.ts'
 import type { FileSnapshot } from './file-snapshot.ts'
 import type { OwnReplica, PreparedRoutes } from './replica.ts'
-import type { Resolved } from './resolve.ts'
-import type { FirstPlan } from './resolver.ts'
+import type { FirstPlan, Resolved } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** A deployment: the routes that are served. */

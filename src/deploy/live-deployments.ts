@@ -24,8 +24,8 @@ import type {
 import { type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileSnapshot, readSettled } from './file-snapshot.ts'
 import { type LoadedVersion, PluginTable, type ReadingOptions } from './loader.ts'
-import { combineErrors } from './plan.ts'
 import type { OwnReplica, ResolvedRoutes } from './replica.ts'
+import { combineErrors } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** An id of this process. */
@@ -196,11 +196,14 @@ class LiveDeployments implements Deployments {
       await nextTurn()
       const deployment = await prepared.commit()
       await nextTurn()
-      return { deployment, record: deployment.record ?? this.#record(reason, begun) }
+      return { deployment, record: deployment.record ?? this.#record(reason, begun, deployment) }
     } catch (thrown) {
       const error = toCodedError(thrown)
       const { code, message } = error
-      return { record: { ...this.#record(reason, begun), ok: false, error: { code, message } }, error }
+      return {
+        record: { ...this.#record(reason, begun, this.current), ok: false, error: { code, message } },
+        error,
+      }
     }
   }
 
@@ -374,36 +377,25 @@ class LiveDeployments implements Deployments {
     warnings: readonly string[],
     { reason, begun }: CurrentChange,
   ): Deployment {
-    const { options, routes, sources, edits } = resolved
+    const { options, routes, sources, edits, warnings: skipped } = resolved
     const revision = this.current.revision + 1
     const desired = { ...resolved.desired, revision }
     const { app } = this.#replica
-    const live = {
-      options,
-      routes,
-      sources,
-      edits,
-      warnings: resolved.warnings,
-      desired,
-      app,
-      served,
-      revision,
-    }
-    this.current = live
-    const record = { ...this.#record(reason, begun), kept, warnings }
+    const live = { options, routes, sources, edits, warnings: skipped, desired, app, served, revision }
+    const record = { ...this.#record(reason, begun, live), kept, warnings }
     this.current = { ...live, record }
     this.report({ record })
     return this.current
   }
 
-  #record(reason: string, begun: number): ChangeRecord {
+  #record(reason: string, begun: number, { revision, served }: Deployment): ChangeRecord {
     return {
       at: new Date().toISOString(),
       reason,
       ok: true,
-      revision: this.revision,
+      revision: this.#context.shared?.revisionOf(revision) ?? revision,
       ms: Math.round(performance.now() - begun),
-      routes: this.current.served.length,
+      routes: served.length,
       kept: 0,
       warnings: [],
     }

@@ -20,8 +20,14 @@ import {
   type ResolvedRoutes,
   type ServedState,
 } from '../replica.ts'
-import type { Resolved } from '../resolve.ts'
-import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
+import {
+  type FirstPlan,
+  moduleOf,
+  type Resolved,
+  type ResolvedState,
+  Resolver,
+  type StateChange,
+} from '../resolve.ts'
 import { changeServer } from '../start.ts'
 import type { EditStore } from '../state-folder.ts'
 import { announceChanges, askTask, cancelRequest } from './agent-requests.ts'
