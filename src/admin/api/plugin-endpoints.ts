@@ -16,7 +16,7 @@ import {
 } from '../../deploy/edits.ts'
 import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors/errors.ts'
 import { ChunkList } from '../../platform/chunks.ts'
-import { readSource, type Source } from '../../plugin/source/source.ts'
+import { readModule, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
 import { tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
@@ -61,12 +61,13 @@ export const pluginEndpoints: readonly Endpoint[] = [
         )
       const { source, from } = await readUpload(request, deployments)
       const version = toVersion({ ...source, file: known?.versions[0]?.name ?? name }, from)
+      const all = { digest: version.digest, percent: 100 }
       const modules = storedBytes(source.modules)
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {
         const before = now.edits.plugins.get(name)
         const plugin = withVersion(before ?? { added: true, versions: [], traffic: [] }, version)
-        const traffic = query.live === 'false' && before ? before.traffic : toShares(version.digest)
+        const traffic = query.live === 'false' && before ? before.traffic : [all]
         return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic }]]) }
       }
       const change = await applyEdit(deployments, request, reason, put, modules)
@@ -143,7 +144,9 @@ export const pluginEndpoints: readonly Endpoint[] = [
         if (!to) throw new AdminConflictError('There is no earlier version')
         return {
           ...now,
-          edits: withPlugins(now.edits, [[name, { ...plugin, traffic: toShares(to.digest) }]]),
+          edits: withPlugins(now.edits, [
+            [name, { ...plugin, traffic: [{ digest: to.digest, percent: 100 }] }],
+          ]),
         }
       }
       const change = await applyEdit(deployments, request, `roll back plug-in ${name}`, back)
@@ -177,10 +180,6 @@ function renderUrls(routes: readonly { readonly served: { readonly url: string }
   return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
 }
 
-function toShares(digest: string): Share[] {
-  return [{ digest, percent: 100 }]
-}
-
 /** Holders of the token get no access to files of this machine: they send bytes or a URL. */
 async function readUpload(
   { body, expectDownload, signal }: ApiRequest,
@@ -194,7 +193,7 @@ async function readUpload(
     if (bytes.length === 0) throw new AdminRequestError('The body is empty: send a module')
     const { sources } = deployments.current
     const signature = bundle === undefined ? undefined : Buffer.from(bundle)
-    return { source: await readSource(bytes, { ...sources, bundle: signature, signal }), from: 'upload' }
+    return { source: await readModule(bytes, { ...sources, bundle: signature, signal }), from: 'upload' }
   }
   if (source === undefined || !isUrl(source) || /^file:/i.test(source))
     throw new AdminForbiddenError('A plug-in from a file')
