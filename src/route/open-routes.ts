@@ -101,13 +101,12 @@ export async function openRoutes(
   const close = async () => {
     const pace = new EventLoopYielder()
     const ends: Promise<void>[] = []
-    const end = async (ended: Promise<void>) => {
+    for (const each of [...leases, ...waiting]) {
+      const ended = each.close()
       ended.catch(() => undefined) // reported below
       ends.push(ended)
       await pace.step()
     }
-    for (const lease of leases) await end(lease.giveBack())
-    for (const chosen of waiting) await end(chosen.close())
     try {
       await Promise.all(ends)
     } finally {

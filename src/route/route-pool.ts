@@ -95,7 +95,7 @@ export class RoutePool {
       markSmokePassed(options) {
         entry.smoked = options
       },
-      async giveBack() {
+      async close() {
         if (isBack) return
         isBack = true
         if (--entry.leases > 0) return
@@ -207,6 +207,6 @@ export interface Lease {
   smokePassedFor(options: CheckedRouteOptions): boolean
   /** Records a passed smoke request. */
   markSmokePassed(options: CheckedRouteOptions): void
-  /** Gives back the lease. After the last release, the instances close when their calls have ended. */
-  giveBack(): Promise<void>
+  /** Gives it back. After the last one, the instances close when their calls have ended. */
+  close(): Promise<void>
 }
