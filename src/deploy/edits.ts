@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
 import { optionsWhere } from '../options/facts.ts'
 import { routeSchema } from '../options/options-schema.ts'
-import { defaultMethod, type RouteIdentity } from '../options/served-route.ts'
+import { type RouteIdentity, requestedMethods } from '../options/served-route.ts'
 import { didYouMean } from '../platform/text.ts'
 import { sha256 } from '../plugin/source/digest.ts'
 import type { ManifestSettings } from '../plugin/source/manifest.ts'
@@ -145,8 +145,9 @@ export function storedBytes(modules: readonly SourceModule[]): Map<string, Uint8
 }
 
 /** The id of a route: a digest of its method, host and URL. */
-export function routeId({ url, host = '', method, contract }: RouteIdentity): string {
-  const methods = [method ?? defaultMethod(contract)].flat().sort()
+export function routeId(route: RouteIdentity): string {
+  const { url, host = '' } = route
+  const methods = [...requestedMethods(route)].sort()
   return createHash('sha256').update(`${methods} ${host.toLowerCase()} ${url}`).digest('hex').slice(0, 12)
 }
 
