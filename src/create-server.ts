@@ -10,7 +10,7 @@ import {
   type CreateServerOptions,
   checkCreateServerOptions,
 } from './options/options.ts'
-import { type AppSource, openSwappableApp } from './server/server.ts'
+import { type AppSource, openSwappableApp } from './server/front.ts'
 
 /** A Fastify app that serves plug-ins and nothing else. */
 export interface WasmServer extends FastifyInstance {

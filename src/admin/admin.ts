@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
@@ -6,7 +7,6 @@ import { RecentLines } from '../observe/log/log.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { packageFile } from '../platform/packages.ts'
-import { checkOrigin, makeToken, requireToken } from './access.ts'
 import { addApi } from './api/api.ts'
 import { addStreamedCalls } from './api/streamed-calls.ts'
 import type { AdminContext, AdminFeature, ServerView, ShownServer } from './feature.ts'
@@ -40,10 +40,8 @@ export async function openAdmin(
   const at = parseOperatorAddress(address)
   if (!at.isLocal)
     log.warn({ admin: address }, 'the admin listener is reachable from other machines without encryption')
-  const names = at.socket === undefined ? [at.host, ...(server.adminHosts ?? [])] : undefined
-  return openListener({ address: at, flag: '--admin', server, log }, (app) => {
-    app.addHook('onRequest', checkOrigin(names))
-    app.addHook('onRequest', requireToken(token))
+  const hosts = at.socket === undefined ? [at.host, ...(server.adminHosts ?? [])] : undefined // browsers reach no Unix socket
+  return openListener({ address: at, flag: '--admin', hosts, token, server, log }, (app) => {
     for (const addFeature of FEATURES) app.register(async (scope) => addFeature(scope, context))
   })
 }
@@ -150,4 +148,9 @@ export async function startAdmin(
       served.state = 'draining'
     },
   }
+}
+
+/** Generates an unguessable token: 256 bits, in base64url. */
+function makeToken(): string {
+  return randomBytes(32).toString('base64url')
 }

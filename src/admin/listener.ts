@@ -1,3 +1,4 @@
+import { hash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import Fastify, {
   type FastifyBaseLogger,
@@ -5,13 +6,22 @@ import Fastify, {
   LogController,
   type onRequestHookHandler,
 } from 'fastify'
+import { AdminOriginRefusedError, AdminTokenRefusedError } from '../errors/errors.ts'
 import { requestId, requestLogs } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import { type ForeignSign, webOriginCheck } from '../platform/web-origin.ts'
 import { sendAnyError } from '../route/error-response.ts'
 import { guardMethods, refusedMethod } from '../route/method-guard.ts'
 import { routeNotFound } from '../route/route-error.ts'
 import { createHttpServer } from '../server/http-server.ts'
 import { type ListenAddress, listenAt, urlOf } from '../server/listen.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether a route of the admin listener needs no token. */
+    needsNoToken?: true
+  }
+}
 
 /** A listener for operators, with its own socket and app, separate from the listener of the routes. */
 export interface OperatorListener {
@@ -26,6 +36,10 @@ interface ListenerOptions {
   readonly address: OperatorAddress
   /** The command-line flag of the address. */
   readonly flag: string
+  /** Known names of its host. undefined: the name is not checked. */
+  readonly hosts: readonly string[] | undefined
+  /** The token that requests must carry. Default: none. */
+  readonly token?: string
   /** Limits of its connections. */
   readonly server: CheckedServerOptions
   readonly log: FastifyBaseLogger
@@ -38,11 +52,13 @@ interface ListenerOptions {
  * @throws {@link ListenError} if it cannot listen on the address.
  */
 export async function openListener(
-  { address, flag, server: options, log }: ListenerOptions,
+  { address, flag, hosts, token, server: options, log }: ListenerOptions,
   addRoutes: (app: FastifyInstance) => void,
 ): Promise<OperatorListener> {
   const app = openApp(log)
   app.addHook('onRequest', addAnswerHeaders)
+  app.addHook('onRequest', checkOrigin(hosts))
+  if (token !== undefined) app.addHook('onRequest', requireToken(token))
   addRoutes(app)
   const { tls: _, ...limits } = options
   const { server, connections } = createHttpServer(
@@ -131,6 +147,38 @@ export const answerHeaders = {
 const addAnswerHeaders: onRequestHookHandler = (_request, reply, done) => {
   reply.headers(answerHeaders)
   done()
+}
+
+/**
+ * Makes the hook that rejects requests which a foreign web page makes a browser send: see {@link webOriginCheck}.
+ */
+function checkOrigin(hosts: readonly string[] | undefined): onRequestHookHandler {
+  const foreignSign = webOriginCheck({ hosts })
+  return (request, _reply, done) => {
+    const sign = foreignSign(request)
+    done(sign && new AdminOriginRefusedError(PROBLEMS[sign]))
+  }
+}
+
+const PROBLEMS: Readonly<Record<ForeignSign, string>> = {
+  host: 'the name in its Host header is not one of adminHosts',
+  origin: 'it comes from a page of another origin',
+  site: 'it comes from a page of another site',
+}
+
+/**
+ * Makes the hook that requires `Authorization: Bearer TOKEN`, except for routes with `needsNoToken`. Unknown URLs
+ * require the token too, so that a client without it cannot find out which routes exist.
+ */
+function requireToken(token: string): onRequestHookHandler {
+  const known = hash('sha256', token, 'buffer') // digests have one length, so the comparison leaks nothing through timing
+  return ({ headers: { authorization = '' }, routeOptions }, reply, done) => {
+    if (routeOptions.config?.needsNoToken) return done()
+    const [, sent = ''] = /^Bearer +(\S+)$/i.exec(authorization) ?? []
+    if (timingSafeEqual(known, hash('sha256', sent, 'buffer'))) return done()
+    reply.header('www-authenticate', 'Bearer')
+    done(new AdminTokenRefusedError())
+  }
 }
 
 /** The address of a listener for operators. */

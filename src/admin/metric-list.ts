@@ -9,7 +9,7 @@ import { unreadyReasons } from './health.ts'
 
 /** The sources of the metrics. */
 export interface MetricSources {
-  readonly meters: Pick<Meters, 'all' | 'reloads'>
+  readonly meters: Pick<Meters, 'all'>
   readonly served: ServerView
   readonly version: string
 }
@@ -170,8 +170,13 @@ export const METRICS: readonly Metric[] = [
     name: 'wasm_serve_reloads_total',
     help: 'Reloads by result: ok, refused',
     labels: ['result'],
-    read: ({ meters: { reloads } }) =>
-      reloads.names.map((result): Sample => [{ result }, reloads.of(result)]),
+    read({ served }) {
+      const { applied = 0, refused = 0 } = served.server.deployments?.log ?? {}
+      return [
+        [{ result: 'ok' }, applied],
+        [{ result: 'refused' }, refused],
+      ]
+    },
   },
   {
     type: 'gauge',

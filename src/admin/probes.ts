@@ -1,7 +1,6 @@
 import type { onRequestHookHandler } from 'fastify'
 import { MethodNotAllowedError } from '../errors/errors.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
-import { checkOrigin } from './access.ts'
 import type { ProbeContext } from './feature.ts'
 import { addHealth } from './health.ts'
 import { type OperatorListener, openListener, parseOperatorAddress } from './listener.ts'
@@ -22,10 +21,9 @@ export async function openProbes(
   context: ProbeContext,
 ): Promise<OperatorListener> {
   const at = parseOperatorAddress(address)
-  const isChecked = at.isLocal && at.socket === undefined
-  const options = { address: at, flag: '--probes', server, log: context.log }
+  const hosts = at.isLocal && at.socket === undefined ? [] : undefined
+  const options = { address: at, flag: '--probes', hosts, server, log: context.log }
   return openListener(options, (app) => {
-    app.addHook('onRequest', checkOrigin(isChecked ? [] : undefined))
     app.addHook('onRequest', refuseWrites)
     for (const addFeature of [addHealth, addMetrics])
       app.register(async (scope) => addFeature(scope, context))

@@ -1,5 +1,6 @@
 import { commandConfiguration } from '../deploy/configuration.ts'
-import { listOf, openEach, openTogether, planServer } from '../deploy/plan.ts'
+import { openEach, openTogether, planServer } from '../deploy/plan.ts'
+import { listOf } from '../deploy/resolve.ts'
 import { checkState } from '../deploy/start.ts'
 import { CheckFailedError } from '../errors/errors.ts'
 import { openLog } from '../observe/log/log.ts'

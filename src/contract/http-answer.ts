@@ -17,10 +17,10 @@ export interface HttpAnswer {
  */
 export function sendAnswer(answer: HttpAnswer, contentType: string | undefined, reply: FastifyReply): void {
   const { status, headers, body } = answer
-  const hasBody = !isBodiless(status)
+  const hasBody = !BODILESS.has(status)
   reply.code(status)
   for (const [name, values] of headers)
-    if (hasBody || !describesBody(name)) reply.header(name, values.length === 1 ? values[0] : [...values])
+    if (hasBody || !DESCRIBING.has(name)) reply.header(name, values.length === 1 ? values[0] : [...values])
   if (status === 204 || status === 304) {
     reply.send()
   } else if (status === 205 || !body) {
@@ -31,18 +31,14 @@ export function sendAnswer(answer: HttpAnswer, contentType: string | undefined, 
   }
 }
 
-/** Whether answers of this status have no body. (RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5) */
-export function isBodiless(status: number): boolean {
-  return status === 204 || status === 205 || status === 304
-}
+/** The statuses of answers without a body. (RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5) */
+export const BODILESS: ReadonlySet<number> = new Set([204, 205, 304])
 
-/** Whether a header, by its name in lower case, describes a body. Its length is not among them: 205 has that of 0. */
-export function describesBody(name: string): boolean {
-  return OF_BODY.has(name)
-}
-
-/** A cache would describe the body that it has by those of a 304. (RFC 9111, section 3.2) */
-const OF_BODY: ReadonlySet<string> = new Set([
+/**
+ * The headers, in lower case, that describe a body. Its length is not among them: 205 has that of 0. A cache would
+ * describe the body that it has by those of a 304. (RFC 9111, section 3.2)
+ */
+export const DESCRIBING: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-language',
   'content-range',

@@ -4,11 +4,10 @@ import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import type { Source } from '../plugin/source/source.ts'
 import type { RunningServer } from '../server/server.ts'
-import type { ChangeLog, ChangeRecord, DesiredState } from './desired-state.ts'
+import type { DesiredState } from './desired-state.ts'
 import type { FileSnapshot } from './file-snapshot.ts'
 import type { OwnReplica, PreparedRoutes } from './replica.ts'
-import type { Resolved } from './resolve.ts'
-import type { FirstPlan } from './resolver.ts'
+import type { FirstPlan, Resolved } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** A deployment: the routes that are served. */
@@ -135,7 +134,35 @@ export interface ChangeOptions {
   readonly store?: Pick<EditStore, 'write'> | undefined
 }
 
-/** The result of a change. */
+/** Records of changes, the newest first: the last 50, and the number of all. */
+interface ChangeLog {
+  readonly records: readonly ChangeRecord[]
+  readonly applied: number
+  readonly refused: number
+}
+
+/** The result of a change, including refused ones. */
+export interface ChangeRecord {
+  /** The time of its end, as ISO 8601. */
+  readonly at: string
+  /** The trigger: `SIGHUP`, `files`, or the request to the admin API. */
+  readonly reason: string
+  /** Whether it is live. */
+  readonly ok: boolean
+  /** The revision that is live afterwards; it grows with each change. */
+  readonly revision: number
+  readonly ms: number
+  /** Number of routes afterwards. */
+  readonly routes: number
+  /** Number of route plug-ins that kept their instances. */
+  readonly kept: number
+  /** Warnings. */
+  readonly warnings: readonly string[]
+  /** The reason that it is not live. */
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+/** What became of a change. */
 export interface Attempt {
   readonly record: ChangeRecord
   readonly deployment?: Deployment

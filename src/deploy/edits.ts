@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { AdminConflictError, AdminUnknownError } from '../errors/errors.ts'
 import { optionsWhere } from '../options/facts.ts'
 import { routeSchema } from '../options/options-schema.ts'
-import { defaultMethod, type RouteIdentity } from '../options/served-route.ts'
+import { type RouteIdentity, requestedMethods } from '../options/served-route.ts'
 import { didYouMean } from '../platform/text.ts'
 import { sha256 } from '../plugin/source/digest.ts'
 import type { ManifestSettings } from '../plugin/source/manifest.ts'
-import { type Companions, type ModuleOrigin, renderSigner } from '../plugin/source/origin.ts'
+import { type Companions, renderSigner } from '../plugin/source/origin.ts'
 import type { Source, SourceModule } from '../plugin/source/source.ts'
 
 /**
@@ -117,18 +117,16 @@ export function toVersion(
   const digest = isPlain && main ? main.digest : sha256(JSON.stringify(identity))
   return {
     ...{ digest, name: file, from, addedAt: new Date().toISOString(), settings },
-    modules: all.map((module, index) => ({ ...module, ...originFields(modules[index]?.origin) })),
+    modules: all.map((module, index) => {
+      const { place, bundle, signed } = modules[index]?.origin ?? {}
+      return {
+        ...module,
+        ...(place !== undefined && { place }),
+        ...(bundle && { bundle: sha256(bundle) }),
+        ...(signed && { signer: renderSigner(signed), attestations: signed.predicateTypes }),
+      }
+    }),
     ...(companions && { companions }),
-  }
-}
-
-function originFields(origin: ModuleOrigin | undefined): Partial<VersionModule> {
-  if (!origin) return {}
-  const { place, bundle, signed } = origin
-  return {
-    place,
-    ...(bundle && { bundle: sha256(bundle) }),
-    ...(signed && { signer: renderSigner(signed), attestations: signed.predicateTypes }),
   }
 }
 
@@ -147,8 +145,9 @@ export function storedBytes(modules: readonly SourceModule[]): Map<string, Uint8
 }
 
 /** The id of a route: a digest of its method, host and URL. */
-export function routeId({ url, host = '', method, contract }: RouteIdentity): string {
-  const methods = [method ?? defaultMethod(contract)].flat().sort()
+export function routeId(route: RouteIdentity): string {
+  const { url, host = '' } = route
+  const methods = [...requestedMethods(route)].sort()
   return createHash('sha256').update(`${methods} ${host.toLowerCase()} ${url}`).digest('hex').slice(0, 12)
 }
 
@@ -180,15 +179,13 @@ export function withPlugins(
   changed: Iterable<readonly [name: string, plugin: PluginVersions]>,
 ): Edits {
   const plugins = new Map(edits.plugins)
-  for (const [name, plugin] of changed) plugins.set(name, decided(plugin))
+  for (const [name, plugin] of changed) {
+    const [live, second] = plugin.traffic
+    // Sending all calls to the configuration's version equals having no split.
+    const isDecided = second !== undefined || live?.digest !== plugin.over
+    plugins.set(name, isDecided ? plugin : { ...plugin, traffic: [] })
+  }
   return { ...edits, plugins }
-}
-
-/** Sending all calls to the configuration's version equals having no split. */
-function decided(plugin: PluginVersions): PluginVersions {
-  const [live, second] = plugin.traffic
-  const isDecided = second !== undefined || live?.digest !== plugin.over
-  return isDecided ? plugin : { ...plugin, traffic: [] }
 }
 
 export function withoutPlugins(edits: Edits, names: readonly string[]): Edits {

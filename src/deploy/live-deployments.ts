@@ -14,21 +14,25 @@ import type {
   Attempt,
   Behind,
   ChangeOptions,
+  ChangeRecord,
   Deployment,
   DeploymentContext,
   Deployments,
   MakeDesired,
   Prepared,
 } from './deployments.ts'
-import { ChangeLog, type ChangeRecord, type DesiredState, desiredState, sourceOf } from './desired-state.ts'
+import { type DesiredState, desiredState, sourceOf } from './desired-state.ts'
 import { type FileSnapshot, readSettled } from './file-snapshot.ts'
 import { type LoadedVersion, PluginTable, type ReadingOptions } from './loader.ts'
-import { combineErrors } from './plan.ts'
 import type { OwnReplica, ResolvedRoutes } from './replica.ts'
+import { combineErrors } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /** An id of this process. */
 const BOOT = Math.floor(performance.timeOrigin).toString(36)
+
+/** The maximum number of records of changes. */
+const KEPT_RECORDS = 50
 
 /** How long a shutdown waits for a change in preparation, which may be downloading. */
 const CHANGE_END_MS = 500
@@ -67,7 +71,7 @@ interface CurrentChange {
 }
 
 class LiveDeployments implements Deployments {
-  readonly log = new ChangeLog()
+  log: Deployments['log'] = { records: [], applied: 0, refused: 0 }
   readonly meters: Meters | undefined
   current: Deployment
   files: FileSnapshot
@@ -192,18 +196,25 @@ class LiveDeployments implements Deployments {
       await nextTurn()
       const deployment = await prepared.commit()
       await nextTurn()
-      return { deployment, record: deployment.record ?? this.#record(reason, begun) }
+      return { deployment, record: deployment.record ?? this.#record(reason, begun, deployment) }
     } catch (thrown) {
       const error = toCodedError(thrown)
       const { code, message } = error
-      return { record: { ...this.#record(reason, begun), ok: false, error: { code, message } }, error }
+      return {
+        record: { ...this.#record(reason, begun, this.current), ok: false, error: { code, message } },
+        error,
+      }
     }
   }
 
   report({ record, error }: Attempt): void {
     const { log } = this.#context
-    this.log.add(record)
-    this.meters?.reloads.count(record.ok ? 'ok' : 'refused')
+    const { records, applied, refused } = this.log
+    this.log = {
+      records: [record, ...records.slice(0, KEPT_RECORDS - 1)],
+      applied: applied + (record.ok ? 1 : 0),
+      refused: refused + (record.ok ? 0 : 1),
+    }
     const { reason, revision, routes, kept, ms, warnings } = record
     if (record.ok) log.info({ reason, revision, routes, kept, ms }, 'changed')
     else if (error instanceof InternalError) log.error({ reason, err: error.cause }, 'not changed')
@@ -366,36 +377,25 @@ class LiveDeployments implements Deployments {
     warnings: readonly string[],
     { reason, begun }: CurrentChange,
   ): Deployment {
-    const { options, routes, sources, edits } = resolved
+    const { options, routes, sources, edits, warnings: skipped } = resolved
     const revision = this.current.revision + 1
     const desired = { ...resolved.desired, revision }
     const { app } = this.#replica
-    const live = {
-      options,
-      routes,
-      sources,
-      edits,
-      warnings: resolved.warnings,
-      desired,
-      app,
-      served,
-      revision,
-    }
-    this.current = live
-    const record = { ...this.#record(reason, begun), kept, warnings }
+    const live = { options, routes, sources, edits, warnings: skipped, desired, app, served, revision }
+    const record = { ...this.#record(reason, begun, live), kept, warnings }
     this.current = { ...live, record }
     this.report({ record })
     return this.current
   }
 
-  #record(reason: string, begun: number): ChangeRecord {
+  #record(reason: string, begun: number, { revision, served }: Deployment): ChangeRecord {
     return {
       at: new Date().toISOString(),
       reason,
       ok: true,
-      revision: this.revision,
+      revision: this.#context.shared?.revisionOf(revision) ?? revision,
       ms: Math.round(performance.now() - begun),
-      routes: this.current.served.length,
+      routes: served.length,
       kept: 0,
       warnings: [],
     }

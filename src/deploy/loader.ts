@@ -9,8 +9,8 @@ import type { LoadContext } from '../plugin/compiled-modules.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
 import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
 import type { ScannedFile } from '../plugin/scan-file.ts'
-import { leaveInFile, type ModuleBytes } from '../plugin/source/module-bytes.ts'
-import { readSource, type SourceOptions } from '../plugin/source/source.ts'
+import { bytesOf, leaveInFile, type ModuleBytes } from '../plugin/source/module-bytes.ts'
+import { readSource, type SourceOptions, verifyStored } from '../plugin/source/source.ts'
 import { AUTHORIZATION_VARIABLE, isUrl } from '../plugin/source/url.ts'
 import type { Trust } from '../plugin/trust/trust.ts'
 import { storedBytes, toVersion, type Version } from './edits.ts'
@@ -226,4 +226,44 @@ export function sourceOptions(
     pulling: { environment, registries, policy: pullPolicy, requireSignatures, onTransfer },
     ...(Object.keys(trust).length > 0 && { trust: openPolicies }),
   }
+}
+
+/** How the plug-ins of stored versions are loaded. */
+export interface Loading extends LoadContext {
+  /** Loaded plug-ins, extended by loading; bytes of modules that are stored nowhere else. */
+  readonly plugins: PluginTable
+  readonly load: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
+  readonly sources: SourceOptions
+  /** The bytes of a stored module. */
+  module(digest: string): Promise<Uint8Array>
+}
+
+/** Loads the plug-in of a stored version, unless it is loaded. Its signatures are verified again. */
+export async function loadVersion(
+  name: string,
+  version: Version,
+  route: LoadedBy,
+  { plugins, load, sources, module, isServing, signal, log }: Loading,
+): Promise<Plugin> {
+  const known = plugins.get(name, version, route)
+  if (known) return known
+  const { name: file, settings } = version
+  const stored = async (digest: string) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
+  const read = version.modules.map(async ({ name, digest, place, bundle }) => {
+    const signature = bundle === undefined ? undefined : await stored(bundle)
+    const origin = place === undefined && !signature ? undefined : { place, bundle: signature }
+    const found = { name, digest, bytes: await stored(digest), origin }
+    await verifyStored(found, { ...sources, signal })
+    return found
+  })
+  const source = { name, file, modules: await Promise.all(read), settings, warnings: [] }
+  const how = {
+    ...loadOptions({ ...route, links: {} }, plugins, load, {}),
+    isServing,
+    signal,
+    log,
+  }
+  const plugin = await compilePlugin(source, how)
+  plugins.set(version, route, plugin)
+  return plugin
 }

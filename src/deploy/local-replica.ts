@@ -7,7 +7,6 @@ import { errorFields } from '../errors/failure.ts'
 import type { Meters } from '../observe/metrics.ts'
 import type { ServedRoute } from '../options/served-route.ts'
 import { nextTurn } from '../platform/event-loop.ts'
-import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import { type RateCounter, RateCounts } from '../platform/rate-counts.ts'
 import { explainLimit } from '../platform/system-errors.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
@@ -22,8 +21,7 @@ import {
   type ResolvedRoutes,
   type ServedState,
 } from './replica.ts'
-import { keepWhatStays, type Resolved } from './resolve.ts'
-import { type FirstPlan, Resolver, type StateChange } from './resolver.ts'
+import { type FirstPlan, keepWhatStays, type Resolved, Resolver, type StateChange } from './resolve.ts'
 
 /** How a replica of this process opens its routes. */
 interface LocalParts {
@@ -55,39 +53,25 @@ export interface LocalReplica extends OwnReplica {
 /** How long the end waits for a state that is being prepared. */
 const PREPARED_END_MS = 500
 
+/** Opens an app with the instances of routes that stay the same. */
+type OpenApp = (options: Resolved['options'], signal?: AbortSignal) => ReturnType<typeof createApp>
+
 /** Serves the first state. @throws the reason that it cannot be served. */
 export async function openLocalReplica(first: FirstPlan, parts: LocalParts): Promise<LocalReplica> {
+  const { log, meters, adapt, storeMayBeAway, staleness, counter = new RateCounts(), streams = {} } = parts
   const { options } = keepWhatStays(first.options, parts.start ?? first.options)
-  const apps = openApps(options, parts)
-  try {
-    const { app, routes } = await apps.open({ ...first, options })
-    return new PooledReplica(new Resolver(first, parts.log, parts.start), apps, parts, { app, routes })
-  } catch (error) {
-    await apps.close()
-    throw error
-  }
-}
-
-/** Apps that share the instances of routes that stay the same. */
-interface Apps {
-  open(resolved: Pick<Resolved, 'options' | 'routes'>, signal?: AbortSignal): ReturnType<typeof createApp>
-  /** Only after all apps have closed. */
-  close(): Promise<void>
-}
-
-function openApps(
-  first: Resolved['options'],
-  { log, meters, adapt, storeMayBeAway, staleness, counter = new RateCounts(), streams = {} }: LocalParts,
-): Apps {
-  const pool = new RoutePool({ ...first, meters, storeMayBeAway }, log)
+  const pool = new RoutePool({ ...options, meters, storeMayBeAway }, log)
   const shared = { pool, keys: {}, counter, streams, staleness }
-  return {
-    open({ options, routes: resolved }, signal) {
-      for (const { memoryPages } of resolved) raiseMemoryCeiling(memoryPages)
-      const routes = adapt ? options.routes.map(adapt) : options.routes
-      return createApp({ ...options, routes, meters, signal }, log, shared)
-    },
-    close: () => pool.close(),
+  const open: OpenApp = (options, signal) => {
+    const routes = adapt ? options.routes.map(adapt) : options.routes
+    return createApp({ ...options, routes, meters, signal }, log, shared)
+  }
+  try {
+    const opened = await open(options)
+    return new PooledReplica(new Resolver(first, log, parts.start), open, pool, parts, opened)
+  } catch (error) {
+    await pool.close()
+    throw error
   }
 }
 
@@ -110,7 +94,8 @@ class PooledReplica implements LocalReplica {
   app: FastifyInstance
   routes: readonly ServedRoute[]
   readonly #resolver: Resolver
-  readonly #apps: Apps
+  readonly #openApp: OpenApp
+  readonly #pool: RoutePool
   readonly #log: FastifyBaseLogger
   readonly #closed = new AbortController()
   #revision: number
@@ -120,14 +105,16 @@ class PooledReplica implements LocalReplica {
 
   constructor(
     resolver: Resolver,
-    apps: Apps,
+    openApp: OpenApp,
+    pool: RoutePool,
     { log, revision = 1 }: LocalParts,
     { app, routes }: OpenedState,
   ) {
     this.app = app
     this.routes = routes
     this.#resolver = resolver
-    this.#apps = apps
+    this.#openApp = openApp
+    this.#pool = pool
     this.#log = log
     this.#revision = revision
     setMaxListeners(0, this.#closed.signal)
@@ -199,15 +186,14 @@ class PooledReplica implements LocalReplica {
   async close(): Promise<void> {
     const dropped = this.#drop(new ChangeRefusedError('the server is shutting down'))
     await Promise.race([dropped, sleep(PREPARED_END_MS, undefined, { ref: false })])
-    await this.#apps.close()
+    await this.#pool.close() // only after all apps have closed
   }
 
   async #open(state: StateChange, signal: AbortSignal): Promise<OpenedState & ResolvedRoutes> {
     signal.throwIfAborted()
     const resolved = await this.#resolver.resolve(state, signal)
     await nextTurn()
-    const options = { ...resolved.current, trial: true }
-    const opened = await this.#apps.open({ ...resolved, options }, signal)
+    const opened = await this.#openApp({ ...resolved.current, trial: true }, signal)
     if (signal.aborted) await opened.app.close()
     signal.throwIfAborted()
     return { ...opened, resolved }

@@ -1,10 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { CheckFailedError } from '../errors/errors.ts'
-import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
 import { openLog } from '../observe/log/log.ts'
-import { withLocation } from '../options/check-config.ts'
+import { withLocation, withRoutes } from '../options/check-config.ts'
 import type { Config } from '../options/config.ts'
-import type { ConfigMap } from '../options/config-node.ts'
+import { type ConfigMap, mergeMaps } from '../options/config-node.ts'
 import { optionsByError } from '../options/facts.ts'
 import { MAX_EAGER_PLUGINS } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
@@ -14,7 +13,8 @@ import { type CommandContext, type ConfigurationSource, commandConfiguration } f
 import { type Configuration, type DesiredState, refuseEdit } from './desired-state.ts'
 import { NO_EDITS } from './edits.ts'
 import { PluginTable, type ReadingOptions } from './loader.ts'
-import { optionsOfNode, type Resolved, type Resolving, resolve } from './resolve.ts'
+import { serverNodeOf } from './new-routes.ts'
+import { combineErrors, type Resolved, type Resolving, resolve } from './resolve.ts'
 
 /** The routes to serve, before anything is opened. */
 export interface Plan extends Resolved {
@@ -159,23 +159,6 @@ export async function explainPlanFailure(
   return failures.length > 0 ? combineErrors(failures) : withOption(error, node)
 }
 
-/** A single failure unchanged; several as a list of messages. */
-export function combineErrors(failures: readonly unknown[]): unknown {
-  const list = listOf(failures)
-  if (failures.every((failure) => planMessage(failure) === list)) return failures[0]
-  return new CheckFailedError(list, { cause: new AggregateError(failures) })
-}
-
-/** Lists the messages of failures without duplicates. @throws errors without a code, which are bugs. */
-export function listOf(failures: readonly unknown[]): string {
-  return [...new Set(failures.map(planMessage))].join('\n')
-}
-
-function planMessage(error: unknown): string {
-  if (hasOwnCode(error)) return messageWithCode(error)
-  throw error
-}
-
 /** Adds the config line of a failure of the server. Those of routes have theirs, and a missing package has none. */
 function withOption(error: unknown, server: ConfigMap): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
@@ -184,3 +167,9 @@ function withOption(error: unknown, server: ConfigMap): unknown {
 }
 
 const SERVER_OPTIONS = optionsByError('server')
+
+/** All options of a command line with their origins, including those of loading. */
+function optionsOfNode({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
+  const nodes = routes.map(({ target }) => target.configured)
+  return mergeMaps(withRoutes(serverNodeOf(configuration), nodes), configuration.load)
+}

@@ -4,7 +4,7 @@ import { RouteFacts, type ServedRoute } from '../options/served-route.ts'
 import type { RunningServer } from '../server/server.ts'
 import type { Configuration } from './desired-state.ts'
 import type { Edits } from './edits.ts'
-import type { ResolvedState, StateChange } from './resolver.ts'
+import type { ResolvedState, StateChange } from './resolve.ts'
 
 /**
  * Serves a state: in this process, in another one, or in several. A change is prepared, then committed or aborted. This is

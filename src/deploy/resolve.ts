@@ -1,46 +1,30 @@
 import { isDeepStrictEqual } from 'node:util'
-import { MountConflictError } from '../errors/errors.ts'
-import { atLocation, checkNode, withLocation, withRoutes } from '../options/check-config.ts'
-import {
-  COMMAND_LINE,
-  type ConfigMap,
-  mapOf,
-  mergeMaps,
-  nodeAt,
-  originAt,
-  renderOrigin,
-  toData,
-} from '../options/config-node.ts'
+import type { FastifyBaseLogger } from 'fastify'
+import { CheckFailedError } from '../errors/errors.ts'
+import { hasOwnCode, messageWithCode } from '../errors/failure.ts'
+import { atLocation } from '../options/check-config.ts'
+import { toData } from '../options/config-node.ts'
 import { RESTART_OPTIONS } from '../options/facts.ts'
-import {
-  type CheckedLoadOptions,
-  type CheckedRouteOptions,
-  type CheckedServerOptions,
-  checkLoadOptions,
-} from '../options/options.ts'
-import { ANY_ROUTE, type LoadedBy, largestMemory, resolveRoute } from '../options/resolved-route.ts'
-import { routeConflicts } from '../options/served-route.ts'
-import { EventLoopYielder, mapWithYields } from '../platform/event-loop.ts'
-import type { LoadContext } from '../plugin/compiled-modules.ts'
-import { compilePlugin, type Plugin } from '../plugin/plugin.ts'
-import { bytesOf } from '../plugin/source/module-bytes.ts'
-import { type SourceOptions, verifyStored } from '../plugin/source/source.ts'
-import { chooseEngine } from '../route/engine-choice.ts'
-import { type NamedRoute, nameConflicts } from '../route/name-conflicts.ts'
+import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
+import { ANY_ROUTE } from '../options/resolved-route.ts'
+import { EventLoopYielder } from '../platform/event-loop.ts'
+import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
+import type { SourceOptions } from '../plugin/source/source.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
-import { routeFunction } from '../route/route-function.ts'
-import { isSamePlugin } from '../route/route-pool.ts'
 import type { ConfigurationSource } from './configuration.ts'
 import {
-  ADMIN,
+  type Configuration,
   type DesiredState,
   overlay,
   type Refuse,
   type RouteTarget,
-  sourceOf,
+  refuseEdit,
+  refuseState,
 } from './desired-state.ts'
-import type { Edits, Version } from './edits.ts'
-import { loadOptions, type PluginTable } from './loader.ts'
+import { type Edits, mainModuleOf, type Version } from './edits.ts'
+import { type Loading, loadVersion, PluginTable } from './loader.ts'
+import { type ResolvedTarget, reportConflicts, resolveNew } from './new-routes.ts'
+import type { EditStore } from './state-folder.ts'
 
 /** The routes to serve with everything loaded. Nothing is open yet. */
 export interface Resolved {
@@ -55,29 +39,12 @@ export interface Resolved {
   readonly warnings: readonly string[]
 }
 
-/** A route with its loaded plug-in. */
-interface ResolvedTarget {
-  readonly target: RouteTarget
-  readonly plugin: Plugin
-  /**
-   * Its options and plug-ins: the same object as long as nothing about the route changes, even if it was read again. What
-   * outlives a change of other routes, such as connections, is kept for this object.
-   */
-  readonly options: VersionedRoute
-  /** Pages of its largest memory. */
-  readonly memoryPages: number
-}
-
 /** The context for resolving a desired state. */
-export interface Resolving extends LoadContext {
-  /** Loaded plug-ins, extended by resolving; bytes of modules that are stored nowhere else. */
-  readonly plugins: PluginTable
+export interface Resolving extends Omit<Loading, 'load' | 'sources'> {
   /** The current deployment with the same configuration: routes with the same options are not validated again. */
   readonly before?: (Resolved & { readonly desired: DesiredState }) | undefined
   /** The routes that are served now, with any configuration. */
   readonly live?: readonly ResolvedTarget[]
-  /** The bytes of a stored module. */
-  module(digest: string): Promise<Uint8Array>
   /** The source of the configuration. */
   readonly source: Pick<ConfigurationSource, 'sourceOptions'>
   /** @see {@link overlay} */
@@ -86,11 +53,8 @@ export interface Resolving extends LoadContext {
   failed(error: unknown): void
 }
 
-const NO_OPTIONS = mapOf([], COMMAND_LINE)
-
 /**
- * Validates the options of routes, loads missing plug-ins, and selects the functions to call. Unchanged routes stay the
- * same objects.
+ * Resolves a state: routes that have not changed stay the same objects, and the others are validated and loaded.
  *
  * @throws the errors of option validation, plug-in loading and {@link overlay}.
  */
@@ -104,48 +68,23 @@ export async function resolve(desired: DesiredState, resolving: Resolving): Prom
   const pace = new EventLoopYielder()
   const same = new Map(before?.routes.map((route) => [route.target.configured, route]))
   await pace.step()
-  const kept: (ResolvedTarget | undefined)[] = []
+  const kept = new Map<RouteTarget, ResolvedTarget>()
   for (const target of targets) {
     const route = same.get(target.configured)
-    kept.push(route && isSame(route.target, target) ? route : undefined)
+    if (route && isSame(route.target, target)) kept.set(target, route)
     await pace.step()
   }
-  const fresh = targets.filter((_, index) => !kept[index])
-  const { checked, server } = checkRoutes(fresh, desired, before)
-  const loaded = await mapWithYields(fresh, async (target, index) => {
-    const options = checked[index]
-    if (!options) throw new Error('a route was not validated')
-    const versions = loadVersions(target, options, loading).catch((error) => {
-      // What was only read with the configuration may be refused when it is compiled.
-      throw before ? error : withLocation(error, target.configured, 'plugin')
-    })
-    return { target, options, ...(await versions) }
-  })
-  const done = new Map<RouteTarget, ResolvedTarget>()
-  const served = new Map<string, ResolvedTarget[]>()
-  for (const route of live) served.set(route.options.url, [...(served.get(route.options.url) ?? []), route])
-  for (const { target, plugin, next, options } of loaded) {
-    if (target.checked || canServe(target.configured, options, plugin, failed)) {
-      const origins = target.checked ? undefined : target.configured
-      const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
-      const made = { target, plugin, options: route, memoryPages: largestMemory(route, plugin) }
-      const same = served.get(route.url)?.find((each) => isSameRoute(each, made))
-      done.set(target, same ? { ...same, target } : made)
-    }
-    await pace.step()
-  }
-  const routes = targets.flatMap((target, index) => kept[index] ?? done.get(target) ?? [])
+  const fresh = targets.filter((target) => !kept.has(target))
+  const known = before?.options ?? configuration.checked
+  const isReread = before === undefined
+  const { made, server } =
+    known && fresh.length === 0
+      ? { made: kept, server: known }
+      : await resolveNew(fresh, configuration, { ...loading, known, isReread, live, failed })
+  const routes = targets.flatMap((target) => kept.get(target) ?? made.get(target) ?? [])
   await pace.step()
   if (before) await tryUnused(edits, before, routes, loading)
-  await pace.step()
-  if (!configuration.checked && configuration.problem !== 'file') refuseConflicts(routes, failed) // else already reported
-  await pace.step()
-  for (const conflict of nameConflicts(routes.map(namedRoute))) failed(conflict)
-  await pace.step()
-  if (server.processes && done.size > 0) {
-    const { refuseUnshared } = await import('./processes/refuse-unshared.ts') // loaded on demand
-    refuseUnshared(server, [...done.values()], failed)
-  }
+  if (fresh.length > 0) await reportConflicts(routes, [...made.values()], configuration, server, failed)
   const options = { ...server, ...load, routes: routes.map(({ options }) => options) }
   return { options, routes, sources, edits, warnings }
 }
@@ -155,15 +94,6 @@ export function loadOptionsOf({ load }: Pick<DesiredState['configuration'], 'loa
   return atLocation(load, () => checkLoadOptions(toData(load)))
 }
 
-/** The schema of a tool is beside its plug-in, or travels with its artifact. */
-function sourceOfTool(
-  { configured, live }: RouteTarget,
-  { tool }: CheckedRouteOptions,
-): Pick<VersionedRoute, 'source' | 'xtpSchema'> {
-  if (!tool || nodeAt(configured, ['plugin'])?.kind !== 'scalar') return {}
-  return { source: sourceOf(configured), xtpSchema: live.companions?.xtpSchema }
-}
-
 function isSame(one: RouteTarget, other: RouteTarget): boolean {
   return (
     one.name === other.name &&
@@ -171,80 +101,6 @@ function isSame(one: RouteTarget, other: RouteTarget): boolean {
     one.next?.version.digest === other.next?.version.digest &&
     one.next?.percent === other.next?.percent
   )
-}
-
-/** Compares values: what was read again is another object. */
-function isSameRoute(one: ResolvedTarget, other: ResolvedTarget): boolean {
-  const { plugin: _, origins: _lines, next, ...rest } = one.options
-  const { plugin: _other, origins: _otherLines, next: otherNext, ...otherRest } = other.options
-  return (
-    isSamePlugin(one.plugin, other.plugin) &&
-    next?.percent === otherNext?.percent &&
-    (next === otherNext || (!!next && !!otherNext && isSamePlugin(next.plugin, otherNext.plugin))) &&
-    isDeepStrictEqual(rest, otherRest)
-  )
-}
-
-/** The options of routes together with the server's: some checks need both. */
-function checkRoutes(
-  fresh: readonly RouteTarget[],
-  { configuration }: DesiredState,
-  before: Resolved | undefined,
-): { checked: readonly CheckedRouteOptions[]; server: CheckedServerOptions } {
-  const known = before?.options ?? configuration.checked
-  const nodes = fresh.filter((target) => !target.checked).map(({ configured }) => configured)
-  // If the server's own options are invalid, routes are checked without them.
-  const server = configuration.problem ? NO_OPTIONS : configuration.server
-  const found = known && nodes.length === 0 ? known : checkNode(server, nodes)
-  const rest = found.routes.values()
-  const checked = fresh.flatMap((target) => target.checked ?? rest.next().value ?? [])
-  return { checked, server: known ?? found }
-}
-
-/** How missing plug-ins are loaded. */
-interface Loading extends Omit<Resolving, 'source'> {
-  readonly load: Pick<CheckedLoadOptions, 'moduleLimits' | 'allowGc'>
-  readonly sources: SourceOptions
-}
-
-async function loadVersions(
-  { name, live, next }: RouteTarget,
-  options: CheckedRouteOptions,
-  loading: Loading,
-): Promise<{ plugin: Plugin; next?: VersionedRoute['next'] }> {
-  const plugin = await loadVersion(name, live, options, loading)
-  if (!next) return { plugin }
-  const second = await loadVersion(name, next.version, options, loading)
-  return { plugin, next: { plugin: second, percent: next.percent } }
-}
-
-async function loadVersion(
-  name: string,
-  version: Version,
-  route: LoadedBy,
-  { plugins, load, sources, module, isServing, signal, log }: Loading,
-): Promise<Plugin> {
-  const known = plugins.get(name, version, route)
-  if (known) return known
-  const { name: file, settings } = version
-  const stored = async (digest: string) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
-  const read = version.modules.map(async ({ name, digest, place, bundle }) => {
-    const signature = bundle === undefined ? undefined : await stored(bundle)
-    const origin = place === undefined && !signature ? undefined : { place, bundle: signature }
-    const found = { name, digest, bytes: await stored(digest), origin }
-    await verifyStored(found, { ...sources, signal })
-    return found
-  })
-  const source = { name, file, modules: await Promise.all(read), settings, warnings: [] }
-  const how = {
-    ...loadOptions({ ...route, links: {} }, plugins, load, {}),
-    isServing,
-    signal,
-    log,
-  }
-  const plugin = await compilePlugin(source, how)
-  plugins.set(version, route, plugin)
-  return plugin
 }
 
 /** Loads a new version that no route uses yet, to make sure that it can be loaded later. */
@@ -268,56 +124,149 @@ async function tryUnused(
   }
 }
 
-/** Checks that the plug-in has the function and that an engine supports the route's options. Failures name their origin. */
-function canServe(
-  node: ConfigMap,
-  route: CheckedRouteOptions,
-  plugin: Plugin,
-  failed: (error: unknown) => void,
-): boolean {
-  const problems: unknown[] = []
-  try {
-    atLocation(withRoutes(NO_OPTIONS, [node]), () =>
-      chooseEngine(resolveRoute(route, plugin), plugin, ['routes', '0']),
-    )
-  } catch (error) {
-    problems.push(error)
-  }
-  try {
-    routeFunction(route, plugin)
-  } catch (error) {
-    problems.push(withLocation(error, node, 'function', 'plugin'))
-  }
-  for (const problem of problems) failed(problem)
-  return problems.length === 0
+/** The first state, read and resolved. */
+export interface FirstPlan extends Resolved {
+  readonly desired: DesiredState
+  readonly plugins: PluginTable
+  /** Storage of edits; undefined if there is none. */
+  readonly store: EditStore | undefined
+  readonly source: ConfigurationSource
 }
 
-function refuseConflicts(routes: readonly ResolvedTarget[], failed: (error: unknown) => void): void {
-  const lines = routeConflicts(routes.map(({ options }) => options)).map(
-    ({ first, later }) =>
-      `  ${routes[later]?.options.url}: ${routes[first]?.target.from} and ${routes[later]?.target.from}`,
-  )
-  if (lines.length > 0) failed(new MountConflictError(lines.join('\n')))
+/** A state to resolve. */
+export interface StateChange {
+  readonly configuration: Configuration
+  readonly edits: Edits
+  /** Plug-ins that were loaded when the configuration was read. */
+  readonly plugins?: PluginTable | undefined
+  /** Bytes of new modules, by digest. */
+  readonly modules?: ReadonlyMap<string, Uint8Array> | undefined
+  /** Whether an edit requests it: then a forbidden option is the edit's fault, else the state folder's. */
+  readonly isEdit?: boolean | undefined
 }
 
-/** A route of the admin API names its plug-in, not a source. */
-function namedRoute({ target: { configured, from, checked }, options, plugin }: ResolvedTarget): NamedRoute {
+export interface ResolvedState extends Resolved {
+  readonly desired: DesiredState
+  /** The options, with the start's values for those that cannot change. */
+  readonly current: Resolved['options']
+  /** Names the options that wait for the next start, as text. */
+  readonly waiting: readonly string[]
+  readonly plugins: PluginTable
+}
+
+/** Resolves states one after another. What stays the same is neither validated nor loaded again. */
+export class Resolver {
+  readonly #source: ConfigurationSource
+  readonly #store: EditStore | undefined
+  readonly #log: FastifyBaseLogger
+  /** Options of the start, for settings that cannot change. */
+  readonly #start: Resolved['options']
+  #now: Resolved & { readonly desired: DesiredState }
+  #plugins: PluginTable
+  /** The origins and signers of the live state, as text. */
+  #origins = new Set<string>()
+
+  /** @param first - It is live. @param start - Options of the start. Default: those of the first state. */
+  constructor(first: FirstPlan, log: FastifyBaseLogger, start = first.options) {
+    this.#source = first.source
+    this.#store = first.store
+    this.#log = log
+    this.#start = start
+    this.#now = first
+    this.#plugins = first.plugins
+    this.#logOrigins(first.routes)
+  }
+
+  /** @throws the problems of the state, together; the reason of the signal. */
+  async resolve(
+    { configuration, edits, plugins = new PluginTable(this.#plugins), modules, isEdit = false }: StateChange,
+    signal?: AbortSignal,
+  ): Promise<ResolvedState> {
+    const now = this.#now
+    for (const [digest, bytes] of modules ?? []) plugins.modules.set(digest, bytes)
+    const isReread = configuration !== now.desired.configuration
+    const failures: unknown[] = []
+    const state = { revision: 0, configuration, edits, warnings: [] }
+    const resolved = await resolve(state, {
+      ...{ isServing: true, signal, log: this.#log, plugins, live: now.routes },
+      ...resolvedBy(this.#store, isEdit),
+      source: this.#source,
+      before: isReread ? undefined : now,
+      failed: (error) => failures.push(error),
+    })
+    if (failures.length > 0) throw combineErrors(failures)
+    const { options: current, warnings: waiting } = keepWhatStays(resolved.options, this.#start)
+    const desired = { ...state, edits: resolved.edits }
+    return { ...resolved, desired, current, waiting, plugins }
+  }
+
+  /** Makes a state the live one. */
+  adopt(state: ResolvedState): void {
+    const before = this.#now
+    this.#now = state
+    this.#plugins = state.plugins.settled()
+    const { logLevel } = state.options
+    if (logLevel !== before.options.logLevel) this.#log.level = logLevel // a program's own logger may have another level
+    this.#logOrigins(state.routes)
+    void this.#forgetUnused(state)
+  }
+
+  /** Forgets plug-ins that neither routes use nor the configuration has. Once another state is live, its plug-ins count. */
+  async #forgetUnused(live: ResolvedState): Promise<void> {
+    const pace = new EventLoopYielder()
+    const used = new Set<string>()
+    for (const { target } of live.routes) {
+      used.add(target.live.digest)
+      if (target.next) used.add(target.next.version.digest)
+      await pace.step()
+    }
+    for (const { version } of live.desired.configuration.routes) {
+      used.add(version.digest)
+      await pace.step()
+    }
+    await this.#plugins.removeUnless((digest) => used.has(digest) || this.#now !== live)
+  }
+
+  /** Logs origins and signers that the state before did not have: a reload reads all versions again. */
+  #logOrigins(routes: Resolved['routes']): void {
+    const before = this.#origins
+    this.#origins = new Set()
+    for (const { target } of routes) {
+      const { name: plugin, live, next } = target
+      for (const version of next ? [live, next.version] : [live]) {
+        const { digest, place: origin, signer, attestations } = mainModuleOf(version) ?? {}
+        if (origin === undefined && signer === undefined) continue // most versions
+        const fields = {
+          ...{ plugin, digest, origin, signer },
+          attestations: attestations?.length ? attestations : undefined,
+        }
+        const key = JSON.stringify(fields)
+        if (!before.has(key) && !this.#origins.has(key)) this.#log.info(fields, 'the origin of a plug-in')
+        this.#origins.add(key)
+      }
+    }
+  }
+}
+
+/** Fetches the bytes of modules that were read, or stored before. */
+export function moduleOf(
+  { modules }: { readonly modules: ReadonlyMap<string, ModuleBytes> },
+  store: EditStore | undefined,
+): (digest: string) => Promise<Uint8Array> {
+  return async (digest) => bytesOf(modules.get(digest) ?? (await storedModule(store, digest)))
+}
+
+/** How stored versions are resolved, and the error when they cannot be. */
+export function resolvedBy(store: EditStore | undefined, isEdit: boolean) {
   return {
-    plugin,
-    options,
-    source: checked?.plugin ?? (from === ADMIN.name ? plugin : sourceOf(configured)),
-    place() {
-      const origin = originAt(configured, ['plugin'])
-      return origin.kind === 'file' ? renderOrigin(origin) : `route ${options.url} (${from})`
-    },
+    refuse: isEdit || !store ? refuseEdit : refuseState(store.place),
+    module: (digest: string) => storedModule(store, digest),
   }
 }
 
-/** All options of a command line with their origins, including those of loading. */
-export function optionsOfNode({ configuration }: DesiredState, { routes }: Resolved): ConfigMap {
-  const server = configuration.problem ? NO_OPTIONS : configuration.server
-  const nodes = routes.map(({ target }) => target.configured)
-  return mergeMaps(withRoutes(server, nodes), configuration.load)
+async function storedModule(store: EditStore | undefined, digest: string): Promise<Uint8Array> {
+  if (!store) throw new Error(`module ${digest} was not stored`)
+  return store.modules.get(digest)
 }
 
 /** A reload's options, with the start's values for those that cannot change; warnings name the pending ones. */
@@ -330,4 +279,21 @@ export function keepWhatStays<Options extends CheckedServerOptions & CheckedLoad
   const options = { ...wanted, ...Object.fromEntries(waiting.map((name) => [name, then?.get(name)])) }
   const warning = `changed options that take effect at the next start: ${waiting.join(', ')}`
   return { options, warnings: waiting.length === 0 ? [] : [warning] }
+}
+
+/** A single failure unchanged; several as a list of messages. */
+export function combineErrors(failures: readonly unknown[]): unknown {
+  const list = listOf(failures)
+  if (failures.every((failure) => planMessage(failure) === list)) return failures[0]
+  return new CheckFailedError(list, { cause: new AggregateError(failures) })
+}
+
+/** Lists the messages of failures without duplicates. @throws errors without a code, which are bugs. */
+export function listOf(failures: readonly unknown[]): string {
+  return [...new Set(failures.map(planMessage))].join('\n')
+}
+
+function planMessage(error: unknown): string {
+  if (hasOwnCode(error)) return messageWithCode(error)
+  throw error
 }

@@ -13,9 +13,8 @@ import { FileSnapshot } from './file-snapshot.ts'
 import { deploymentsFrom } from './live-deployments.ts'
 import { PluginTable } from './loader.ts'
 import { openLocalReplica } from './local-replica.ts'
-import { explainPlanFailure, planAll } from './plan.ts'
-import type { Resolved } from './resolve.ts'
-import { type FirstPlan, resolvedBy } from './resolver.ts'
+import { explainPlanFailure, type Plan, planAll } from './plan.ts'
+import { type FirstPlan, type Resolved, resolvedBy } from './resolve.ts'
 import type { EditStore } from './state-folder.ts'
 
 /**
@@ -74,7 +73,7 @@ export async function planFirst(
   source: ConfigurationSource,
   openStore: (configuration: Configuration) => Promise<EditStore | undefined>,
   compiles?: (server: ConfigMap) => boolean,
-): Promise<FirstPlan & { readonly files: FileSnapshot; readonly tags: ReadonlyMap<string, string> }> {
+): Promise<FirstPlan & Plan & { readonly files: FileSnapshot; readonly tags: ReadonlyMap<string, string> }> {
   const files = new FileSnapshot()
   const tags = new Map<string, string>()
   const plugins = new PluginTable()

@@ -1,5 +1,6 @@
 import { BlockStack, OPENED_BY } from './block-stack.ts'
 import type { ByteReader } from './bytes.ts'
+import { Conditions } from './conditions.ts'
 import {
   ACTION,
   ACTION_OF,
@@ -16,7 +17,7 @@ import {
   skipImmediates,
 } from './instructions.ts'
 import type { FigureCounter } from './limits.ts'
-import { OPERATIONS, OPTIMISING, OPTIMISING_COST, SLOW_PATH } from './optimising-cost.ts'
+import { OPERATIONS, OPTIMISING, OPTIMISING_COST, optimisingCostOf, SLOW_PATH } from './optimising-cost.ts'
 import { readHeapType, readValueType, type TypeTable } from './types.ts'
 
 /** The compilation cost of a function. */
@@ -67,20 +68,9 @@ export class BodyReader implements BodyFigures {
   marks = 0
   readonly #context: BodyContext
   readonly #blocks: BlockStack
-  /** Where each local was set last. */
-  #lastSets = new Uint32Array(FIRST_LOCALS)
-  /** Where each local was a condition last. */
-  #lastConditions = new Uint32Array(FIRST_LOCALS)
+  readonly #conditions = new Conditions()
   /** The part of instructions and calls in the cost of optimising. */
   #optimisingCost = 0
-  /** Number of conditions of branches. */
-  #conditions = 0
-  /** Number of conditions that are joined values, since the last that is not. */
-  #joinedRun = 0
-  /** Squares of the lengths of all such runs. */
-  #joinedConditions = 0
-  /** Number of conditions that are locals which were conditions before, with the same value. */
-  #repeatedConditions = 0
   /** Number of bulk instructions, indirect calls, and accesses to tables. */
   #slowPaths = 0
   /** Number of saturating conversions. */
@@ -120,40 +110,14 @@ export class BodyReader implements BodyFigures {
   }
 
   get optimisingCost(): number {
-    const blocks = this.#blocks
-    const conditions = this.#conditions
-    const paths = conditions + this.#slowPaths + blocks.throwing
-    return Math.ceil(
-      this.#optimisingCost +
-        blocks.work * OPTIMISING.place +
-        blocks.joins * (OPTIMISING.join + blocks.loops * OPTIMISING.loopsAndJoin) +
-        blocks.phis * OPTIMISING.phi +
-        blocks.phiSquares * OPTIMISING.phiSquares +
-        blocks.moveSquares * OPTIMISING.moveSquares +
-        blocks.loopJoins * OPTIMISING.loopJoin +
-        blocks.throwing * OPTIMISING.throwing +
-        blocks.thrown * OPTIMISING.thrown +
-        blocks.thrownSquares * OPTIMISING.thrownSquares +
-        blocks.throwSquares * OPTIMISING.throwSquares +
-        blocks.backBranches * OPTIMISING.backBranches +
-        blocks.endBranches * OPTIMISING.endBranches +
-        blocks.resultBranches * conditions * OPTIMISING.resultBranches +
-        blocks.handlers * OPTIMISING.handlers +
-        // The former in Node.js 24, the latter in Node.js 20.
-        Math.max(blocks.appendedWays * OPTIMISING.appendedWays, conditions ** 2 * OPTIMISING.branches) +
-        this.#joinedConditions * OPTIMISING.joinedConditions +
-        this.#repeatedConditions ** 2 * OPTIMISING.repeatedConditions +
-        this.#slowPaths ** 2 * OPTIMISING.slowPaths +
-        this.#uses ** 2 * OPTIMISING.uses +
-        this.#selects ** 2 * OPTIMISING.selects +
-        blocks.operations ** 2 * OPTIMISING.operations +
-        this.walk * OPTIMISING.walk +
-        this.nesting ** 2 * OPTIMISING.nesting +
-        this.#saturated * (conditions + this.#saturated) * OPTIMISING.saturatedBranches +
-        this.#saturated * conditions * blocks.loops * OPTIMISING.saturatedLoops +
-        this.#saturated * paths ** 2 * OPTIMISING.saturatedPaths +
-        this.loopBytes * (OPTIMISING.loopByte + blocks.loopNesting * OPTIMISING.nestedLoopByte),
-    )
+    return optimisingCostOf(this.#blocks, this.#conditions, {
+      instructions: this.#optimisingCost,
+      slowPaths: this.#slowPaths,
+      saturated: this.#saturated,
+      uses: this.#uses,
+      selects: this.#selects,
+      walk: this.walk,
+    })
   }
 
   /**
@@ -197,16 +161,10 @@ export class BodyReader implements BodyFigures {
     /** The local that the last instructions put on the stack, and where they end. */
     let local = 0
     let localEnd = -1
-    this.branchTargets = this.callValues = this.marks = this.#optimisingCost = 0
-    this.#joinedRun =
-      this.#joinedConditions =
-      this.#repeatedConditions =
-      this.#conditions =
-      this.#saturated =
-      this.#selects =
-        0
-    this.#forgetLocals(locals)
-    const lastSets = this.#lastSets
+    this.branchTargets = this.callValues = this.marks = 0
+    this.#optimisingCost = this.#saturated = this.#selects = 0
+    const conditions = this.#conditions
+    conditions.begin(locals)
     blocks.begin(reader, locals, results)
     while (blocks.depth > 0) {
       const start = reader.at
@@ -243,7 +201,7 @@ export class BodyReader implements BodyFigures {
           blocks.sets++
           local = reader.u32()
           localEnd = reader.at
-          lastSets[local] = start
+          conditions.set(local, start)
           break
         case ACTION.access:
           uses++
@@ -259,7 +217,7 @@ export class BodyReader implements BodyFigures {
           this.#open(reader, OPENED_BY.loop)
           break
         case ACTION.if:
-          this.#branchOn(localEnd === start ? local : undefined, start)
+          conditions.add(blocks, localEnd === start ? local : undefined, start)
           this.#open(reader, OPENED_BY.if)
           break
         case ACTION.else:
@@ -272,13 +230,13 @@ export class BodyReader implements BodyFigures {
           blocks.stop()
           break
         case ACTION.branchIf:
-          this.#branchOn(localEnd === start ? local : undefined, start)
+          conditions.add(blocks, localEnd === start ? local : undefined, start)
           blocks.branch(reader.u32(), start, true)
           blocks.place()
           break
         case ACTION.branchTable: {
           const targets = reader.u32()
-          this.#conditions++
+          conditions.count++
           for (let left = targets; left >= 0; left--) blocks.branch(reader.u32(), start)
           if (targets > this.branchTargets) this.branchTargets = targets
           bytes += targets * OPTIMISING.target
@@ -409,40 +367,6 @@ export class BodyReader implements BodyFigures {
     this.marks |= marks
   }
 
-  #forgetLocals(count: number): void {
-    if (count > this.#lastSets.length) {
-      this.#lastSets = new Uint32Array(2 * count)
-      this.#lastConditions = new Uint32Array(2 * count)
-    } else {
-      this.#lastSets.fill(0, 0, count)
-      this.#lastConditions.fill(0, 0, count)
-    }
-  }
-
-  /**
-   * Counts a condition.
-   *
-   * @param local - The local that is the condition; undefined if it is another value.
-   * @param at - Where it is.
-   */
-  #branchOn(local: number | undefined, at: number): void {
-    const blocks = this.#blocks
-    blocks.isAppended = false
-    this.#conditions++
-    const setAt = local === undefined ? 0 : (this.#lastSets[local] ?? 0)
-    const isJoined =
-      blocks.joinEnd > 0 &&
-      (local === undefined
-        ? blocks.joinsResults && at === blocks.joinEnd
-        : setAt >= blocks.joinStart && (blocks.joinsResults || setAt < blocks.joinEnd))
-    blocks.joinEnd = 0
-    this.#joinedRun = isJoined ? this.#joinedRun + 1 : 0
-    if (isJoined) this.#joinedConditions += 2 * this.#joinedRun - 1
-    if (local === undefined) return
-    if ((this.#lastConditions[local] ?? 0) > setAt) this.#repeatedConditions++
-    this.#lastConditions[local] = at
-  }
-
   #open(reader: ByteReader, openedBy: number): void {
     const { types } = this.#context
     this.#blocks.place()
@@ -499,9 +423,6 @@ export class BodyReader implements BodyFigures {
 function heapMark(reader: ByteReader): number {
   return readHeapType(reader).kind === 'collected' ? MARK.collected : 0
 }
-
-/** The number of locals that most functions do not exceed. */
-const FIRST_LOCALS = 256
 
 const NONE: Pick<BodyFigures, 'work' | 'callValues' | 'optimisingCost'> = {
   work: 0,

@@ -1,3 +1,5 @@
+import type { BlockStack } from './block-stack.ts'
+import type { Conditions } from './conditions.ts'
 import { ACTION, ACTION_OF, CODE, range } from './instructions.ts'
 
 /*
@@ -158,3 +160,60 @@ export const OPERATIONS: Readonly<Uint8Array> = Uint8Array.from(OPTIMISING_COST,
   if (code === CODE.localGet || CONTROL.has(ACTION_OF[code] ?? ACTION.nothing)) return 0
   return Math.ceil(bytes / 600)
 })
+
+/** What a function has besides its blocks and conditions. */
+interface OtherFigures {
+  /** The part of instructions and calls in the cost. */
+  readonly instructions: number
+  /** Number of bulk instructions, indirect calls, and accesses to tables. */
+  readonly slowPaths: number
+  /** Number of saturating conversions. */
+  readonly saturated: number
+  /** Number of accesses to memory and globals, and of calls. */
+  readonly uses: number
+  /** Number of `select`. */
+  readonly selects: number
+  /** All locals and the stack, summed over all instructions. */
+  readonly walk: number
+}
+
+/** The cost of a function. */
+export function optimisingCostOf(
+  blocks: BlockStack,
+  conditions: Conditions,
+  { instructions, slowPaths, saturated, uses, selects, walk }: OtherFigures,
+): number {
+  const branches = conditions.count
+  const paths = branches + slowPaths + blocks.throwing
+  return Math.ceil(
+    instructions +
+      blocks.work * OPTIMISING.place +
+      blocks.joins * (OPTIMISING.join + blocks.loops * OPTIMISING.loopsAndJoin) +
+      blocks.phis * OPTIMISING.phi +
+      blocks.phiSquares * OPTIMISING.phiSquares +
+      blocks.moveSquares * OPTIMISING.moveSquares +
+      blocks.loopJoins * OPTIMISING.loopJoin +
+      blocks.throwing * OPTIMISING.throwing +
+      blocks.thrown * OPTIMISING.thrown +
+      blocks.thrownSquares * OPTIMISING.thrownSquares +
+      blocks.throwSquares * OPTIMISING.throwSquares +
+      blocks.backBranches * OPTIMISING.backBranches +
+      blocks.endBranches * OPTIMISING.endBranches +
+      blocks.resultBranches * branches * OPTIMISING.resultBranches +
+      blocks.handlers * OPTIMISING.handlers +
+      // The former in Node.js 24, the latter in Node.js 20.
+      Math.max(blocks.appendedWays * OPTIMISING.appendedWays, branches ** 2 * OPTIMISING.branches) +
+      conditions.joinedSquares * OPTIMISING.joinedConditions +
+      conditions.repeated ** 2 * OPTIMISING.repeatedConditions +
+      slowPaths ** 2 * OPTIMISING.slowPaths +
+      uses ** 2 * OPTIMISING.uses +
+      selects ** 2 * OPTIMISING.selects +
+      blocks.operations ** 2 * OPTIMISING.operations +
+      walk * OPTIMISING.walk +
+      blocks.nesting ** 2 * OPTIMISING.nesting +
+      saturated * (branches + saturated) * OPTIMISING.saturatedBranches +
+      saturated * branches * blocks.loops * OPTIMISING.saturatedLoops +
+      saturated * paths ** 2 * OPTIMISING.saturatedPaths +
+      blocks.loopBytes * (OPTIMISING.loopByte + blocks.loopNesting * OPTIMISING.nestedLoopByte),
+  )
+}

@@ -1,7 +1,6 @@
 import {
   CLOSE_CODES,
   type CountedCalls,
-  CounterSet,
   type Histogram,
   type KvResult,
   type OutboundResult,
@@ -21,8 +20,6 @@ const MAX_PAST = 100
 
 /** The labels of the others together, which bound the size of an answer with thousands of routes or after years of reloads. */
 const OTHERS: MeterLabels = { route: 'other', plugin: 'other', digest: 'other' }
-
-const RELOAD_RESULTS = ['ok', 'refused'] as const
 
 /** The labels of a meter. Clients cannot choose any of them. */
 export interface MeterLabels {
@@ -63,8 +60,6 @@ export interface MeterView extends CountedCalls {
 
 /** Per-route call metrics, kept across reloads. Only active with `--admin` or `--probes`. */
 export class Meters {
-  /** Reloads of files or configuration and changes by the API, by result. */
-  readonly reloads = new CounterSet<(typeof RELOAD_RESULTS)[number]>(RELOAD_RESULTS)
   /** The metrics of a version that was not called. */
   readonly noMetrics = new RouteMetrics()
   readonly #meters = new Map<string, RouteMeter>()

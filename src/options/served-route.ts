@@ -1,6 +1,5 @@
 import { METHODS } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import { RouteConflictError } from '../errors/errors.ts'
 import type { VersionCounts } from '../observe/observe.ts'
 
 /** A route and the plug-in behind it; an `onRoute` hook gets it as the route's `config.wasmServe`. */
@@ -196,8 +195,9 @@ export function methodsOfAll(
 }
 
 /** A route by its methods, host and URL, for messages. */
-export function routeLabel({ method, host = '', url, contract }: RouteIdentity): string {
-  return `${[method ?? defaultMethod(contract)].flat().join(',')} ${host}${url}`
+export function routeLabel(route: RouteIdentity): string {
+  const { host = '', url } = route
+  return `${requestedMethods(route).join(',')} ${host}${url}`
 }
 
 /** The method of a route that names none, by its contract. */
@@ -211,9 +211,9 @@ const METHODS_OF: ReadonlyMap<string, string> = new Map([
   ['websocket', 'GET'],
 ])
 
-function requestedMethods({ method, contract }: RouteIdentity): readonly string[] {
-  if (typeof method === 'object') return method
-  return [method ?? defaultMethod(contract)]
+/** The methods that a route names, or else that of its contract. */
+export function requestedMethods({ method, contract }: RouteIdentity): readonly string[] {
+  return [method ?? defaultMethod(contract)].flat()
 }
 
 /** Two routes that match the same requests. */
@@ -252,12 +252,6 @@ export function routeConflicts(
     others.push(later)
   }
   return conflicts
-}
-
-/** @throws {@link RouteConflictError} if two routes answer the same method, URL and host. */
-export function refuseRouteConflicts(routes: readonly RouteIdentity[], supported: readonly string[]): void {
-  for (const { later, method } of routeConflicts(routes, supported))
-    throw new RouteConflictError(method, routes[later]?.url ?? '')
 }
 
 /** Parameters match the same, whatever their names are. */

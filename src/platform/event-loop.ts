@@ -1,4 +1,7 @@
-import { setImmediate as immediate } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** Lets the event loop turn once: between two parts of a change, requests are answered. */
+export { nextTurn }
 
 /**
  * Waits for work until a signal aborts the wait. The work itself continues: only its owner can end it.
@@ -19,11 +22,6 @@ export async function unlessAborted<Result>(work: Promise<Result>, signal?: Abor
   } finally {
     signal.removeEventListener('abort', stop)
   }
-}
-
-/** Lets the event loop turn once: between two parts of a change, requests are answered. */
-export function nextTurn(): Promise<void> {
-  return immediate()
 }
 
 /** The pause after this many failures in a row: it doubles. */

@@ -65,5 +65,5 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'runtime/wasi/wasi.ts used': 'A pool of random bytes. Each is used once.',
   'server/http2-request.ts frames':
     'Frames of HTTP/2 bodies, of which each 1,024th has its connection rest: a process has one loop.',
-  'server/request-target.ts lastHost': 'A host that was found to be valid.',
+  'server/http-server.ts lastHost': 'A host that was found to be valid.',
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, onRequestHookHandler, RouteHandlerMethod, RouteOptions } from 'fastify'
 import { openRouteContract } from '../contract/direct.ts'
-import { RouteInvalidError } from '../errors/errors.ts'
+import { RouteConflictError, RouteInvalidError } from '../errors/errors.ts'
 import { addServerTiming, observeCalls, type VersionCounts } from '../observe/observe.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import {
@@ -8,7 +8,7 @@ import {
   constraintsOf,
   methodsOfAll,
   RouteFacts,
-  refuseRouteConflicts,
+  routeConflicts,
   type ServedRoute,
 } from '../options/served-route.ts'
 import { toolName } from '../options/tool-name.ts'
@@ -43,7 +43,8 @@ export async function addRoutes(
   pool?: RoutePool,
 ): Promise<AddedRoutes> {
   const { routes } = options
-  refuseRouteConflicts(routes, app.supportedMethods)
+  const [conflict] = routeConflicts(routes, app.supportedMethods)
+  if (conflict) throw new RouteConflictError(conflict.method, routes[conflict.later]?.url ?? '')
 
   if (!options.isOwnApp) keepRecordsOfPaused(app.server)
   app.removeAllContentTypeParsers() // guests get the original bytes

@@ -10,10 +10,17 @@ interface GuardedUrl {
   readonly host?: string | undefined
 }
 
+/** The guarded URLs of an app, with their scopes. */
+interface Guard {
+  readonly urls: (readonly [scope: FastifyInstance, url: GuardedUrl])[]
+  /** Made for the first request without a route. */
+  router?: Router | undefined
+}
+
 type Router = FindMyWay.Instance<FindMyWay.HTTPVersion.V1>
 
-/** The URLs of our routes, by the outermost scope: an app has one answer for requests without a route. */
-const guarded = new WeakMap<FastifyInstance, Router>()
+/** By the outermost scope: an app has one answer for requests without a route. */
+const guards = new WeakMap<FastifyInstance, Guard>()
 
 /**
  * Guards URLs of a scope: a request that no route answers gets a 405 there, if a route answers other methods. No route
@@ -25,14 +32,11 @@ const guarded = new WeakMap<FastifyInstance, Router>()
  */
 export function guardMethods(app: FastifyInstance, urls: readonly GuardedUrl[], isOwnApp = false): void {
   const root = outermost(app)
-  const found = guarded.get(root)
-  const router = found ?? FindMyWay(pathOptions(app))
-  if (!found) {
-    guarded.set(root, router)
-    if (!isOwnApp) refuseMethods(root)
-  }
-  for (const { url, host } of urls)
-    for (const path of fullPaths(app, url).flatMap(expand)) addOnce(router, path, constraintsOf(host))
+  const guard = guards.get(root) ?? { urls: [] }
+  if (!guards.has(root) && !isOwnApp) refuseMethods(root)
+  guards.set(root, guard)
+  for (const url of urls) guard.urls.push([app, url])
+  guard.router = undefined
 }
 
 /**
@@ -49,7 +53,11 @@ export function refusedMethod(
     ...(authority !== undefined && { host: String(authority) }),
     ...(version !== undefined && { version: String(version) }),
   }
-  if (!guarded.get(outermost(app))?.find('GET', url, constraints)) return undefined
+  const root = outermost(app)
+  const guard = guards.get(root)
+  if (!guard) return undefined
+  guard.router ??= routerOf(root, guard)
+  if (!guard.router.find('GET', url, constraints)) return undefined
   const isAnswered = (other: string) => app.findRoute({ method: other, url, constraints }) !== null
   const refused = READING.includes(method) && isAnswered(method) ? READING : [method]
   const allow = app.supportedMethods
@@ -81,6 +89,13 @@ function refuseMethods(root: FastifyInstance): void {
   } catch (error) {
     if (!/already set/.test(String(error))) throw error
   }
+}
+
+function routerOf(app: FastifyInstance, { urls }: Guard): Router {
+  const router = FindMyWay(pathOptions(app))
+  for (const [scope, { url, host }] of urls)
+    for (const path of fullPaths(scope, url).flatMap(expand)) addOnce(router, path, constraintsOf(host))
+  return router
 }
 
 /** Routes may share a URL, or spell it differently. */

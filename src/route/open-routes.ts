@@ -4,8 +4,10 @@ import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { ConfigMap } from '../options/config-node.ts'
 import type { CheckedRouteOptions, CheckedWasmServeOptions } from '../options/options.ts'
+import { largestMemory } from '../options/resolved-route.ts'
 import { routeLabel } from '../options/served-route.ts'
 import { EventLoopYielder, mapWithYields, unlessAborted } from '../platform/event-loop.ts'
+import { raiseMemoryCeiling } from '../platform/node-workarounds.ts'
 import type { Plugin } from '../plugin/plugin.ts'
 import { reportFormerKeys } from './former-keys.ts'
 import { claimNames } from './name-conflicts.ts'
@@ -99,13 +101,12 @@ export async function openRoutes(
   const close = async () => {
     const pace = new EventLoopYielder()
     const ends: Promise<void>[] = []
-    const end = async (ended: Promise<void>) => {
+    for (const each of [...leases, ...waiting]) {
+      const ended = each.close()
       ended.catch(() => undefined) // reported below
       ends.push(ended)
       await pace.step()
     }
-    for (const lease of leases) await end(lease.giveBack())
-    for (const chosen of waiting) await end(chosen.close())
     try {
       await Promise.all(ends)
     } finally {
@@ -114,25 +115,35 @@ export async function openRoutes(
     }
   }
 
-  const { signal, trial, stallMs } = options
+  const { signal, trial, stallMs, isOwnApp = false } = options
   const all = options.routes.flatMap(versionsToOpen)
   const loading = { isServing: knownPool !== undefined && trial, signal, log }
   const find = async ({ configured: route, version, index, isLive }: VersionToOpen) => {
+    const url = prefix + route.url
+    let lease = knownPool?.takeUnchanged(route, version, url)
+    if (lease) {
+      leases.push(lease)
+      return { route, isLive, use: lease.use, lease }
+    }
     const { next: _, ...asked } = route
     const plugin = await loadRoutePlugin({ ...asked, plugin: version }, all.length, loading)
     const options = { ...asked, plugin }
-    const use: RouteUse = { configured: route, options, plugin, url: prefix + options.url, stallMs }
-    const lease = knownPool && pool.take(use)
-    if (lease) leases.push(lease)
-    const chosen = lease ? undefined : await chooseRoute(options, ['routes', String(index)], shared)
-    if (chosen) waiting.add(chosen)
-    return { route, isLive, use, lease, chosen }
+    const use: RouteUse = { configured: route, options, plugin, url }
+    lease = knownPool?.take(use)
+    if (lease) {
+      leases.push(lease)
+      return { route, isLive, use, lease }
+    }
+    if (isOwnApp) raiseMemoryCeiling(largestMemory(options, plugin))
+    const chosen = await chooseRoute(options, ['routes', String(index)], shared)
+    waiting.add(chosen)
+    return { route, isLive, use, chosen }
   }
 
   try {
     // Wait for all: an entry taken from the pool after another one failed has to be returned.
     const found = await mapWithYields(all, (each) => forRoute(each.configured, () => find(each)))
-    if (!options.isOwnApp) {
+    if (!isOwnApp) {
       const live = found.filter(({ isLive }) => isLive)
       const named = live.map(({ route, use: { options, plugin } }) => {
         const place = () => `route ${routeLabel({ ...route, url: prefix + route.url })}`

@@ -25,15 +25,24 @@ export class RoutePool {
     this.shared = openAppResources(...of)
   }
 
-  /** The open entry for this use, if any. It stays open until the taker returns it. */
+  /** The open entry of a route and its plug-in, if they are the same objects. It stays open until the taker returns it. */
+  takeUnchanged(configured: object, plugin: unknown, url: string): Lease | undefined {
+    const entries = this.#entries.get(url)
+    const entry = entries?.find(({ use }) => use.configured === configured && use.plugin === plugin)
+    return entry && this.#lease(entry)
+  }
+
+  /**
+   * The open entry with instances for this use, if any: the bytes and manifest of its plug-in are equal, and its options
+   * as data.
+   */
   take(use: RouteUse): Lease | undefined {
-    const entry = this.#entries.get(use.url)?.find((entry) => isSameUse(entry.use, use))
+    const key = keyOf(use)
+    const entry = this.#entries.get(use.url)?.find((entry) => keyOf(entry.use) === key)
     if (!entry) return undefined
-    if (entry.use.configured !== use.configured) {
-      // Settings that instances do not depend on may have changed.
-      entry.use = use
-      entry.route = { ...entry.route, options: resolveRoute(use.options, use.plugin) }
-    }
+    // Settings that instances do not depend on may have changed.
+    entry.use = use
+    entry.route = { ...entry.route, options: resolveRoute(use.options, use.plugin) }
     return this.#lease(entry)
   }
 
@@ -80,12 +89,13 @@ export class RoutePool {
     let isBack = false
     const remove = () => this.#remove(entry)
     return {
+      use: entry.use,
       route: entry.route,
       smokePassedFor: (options) => smokeKey(entry.smoked) === smokeKey(options),
       markSmokePassed(options) {
         entry.smoked = options
       },
-      async giveBack() {
+      async close() {
         if (isBack) return
         isBack = true
         if (--entry.leases > 0) return
@@ -125,7 +135,6 @@ export interface RouteUse {
   readonly plugin: Plugin
   /** The URL with the prefix of the app. */
   readonly url: string
-  readonly stallMs: number
 }
 
 interface PoolEntry {
@@ -135,15 +144,6 @@ interface PoolEntry {
   leases: number
   /** The options of its last successful smoke request, if it has one. */
   smoked: CheckedRouteOptions
-}
-
-/**
- * Whether two uses of a URL can share instances: their plug-ins' bytes and manifests are equal, and their options as
- * data.
- */
-function isSameUse(one: RouteUse, other: RouteUse): boolean {
-  if (one.stallMs !== other.stallMs) return false
-  return (one.configured === other.configured && one.plugin === other.plugin) || keyOf(one) === keyOf(other)
 }
 
 /** Options that have no effect on instances. */
@@ -200,12 +200,13 @@ function numberOf(module: object): number {
 
 /** The right to use a route's instances. */
 export interface Lease {
+  readonly use: RouteUse
   /** With the options of this use. */
   readonly route: OpenRoute
   /** Whether the smoke request was passed with these options. */
   smokePassedFor(options: CheckedRouteOptions): boolean
   /** Records a passed smoke request. */
   markSmokePassed(options: CheckedRouteOptions): void
-  /** Gives back the lease. After the last release, the instances close when their calls have ended. */
-  giveBack(): Promise<void>
+  /** Gives it back. After the last one, the instances close when their calls have ended. */
+  close(): Promise<void>
 }

@@ -53,7 +53,9 @@ export async function createApp(
     serverFactory: (handler) => createServer(handler), // never listens: a server with limits passes requests on
   })
   app.log = log
-  addMethods(app)
+  // Methods that Node.js accepts and Fastify does not know, so that routes answer them or return 405. The routes read the bodies.
+  for (const method of METHODS)
+    if (method !== 'CONNECT') app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   app.setErrorHandler(sendAnyError)
   if (logAccess) {
     app.addHook('onRequest', (request, reply, done) => {
@@ -62,26 +64,11 @@ export async function createApp(
     })
   }
   let added: Awaited<ReturnType<typeof addRoutes>> = { routes: [], callables: [], sockets: [], kept: 0 }
-  const { trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError } = options
-  const { meters, signal, subprocessUser, subprocessCgroup, idleMs, maxInstances } = options
-  const { unreadTimeoutMs, requestTimeoutMs } = options
-  const isUnwatched = !hasEdge(options)
+  const { apiKeys, jwt, cors, rateLimit, etag, compress, static: folders } = options
+  const isUnwatched =
+    !etag && [apiKeys, jwt, cors, rateLimit, compress, folders].every((option) => option === undefined)
   const isLogged = logAccess !== undefined
   const tracing = options.otel ? await openTracingOf(options) : undefined
-  const own = {
-    ...{ trial, stallMs, store, storeMax, storeTimeoutMs, onCall, onResult, onError },
-    ...{
-      subprocessUser,
-      ...(subprocessCgroup !== undefined && { subprocessCgroup }),
-      idleMs,
-      maxInstances,
-      meters,
-      tracing,
-      signal,
-      unreadTimeoutMs,
-      requestTimeoutMs,
-    },
-  }
   try {
     tracing?.addTo(app)
     let answerUnrouted: AnswerUnrouted | undefined
@@ -99,17 +86,9 @@ export async function createApp(
     })
     app.register(async (scope) => {
       const { mcp } = options
-      const isAlone = options.static === undefined && !mcp
-      const hidesTools = mcp?.toolsOnly === true
-      const routes = {
-        routes: options.routes,
-        ...own,
-        isOwnApp: true,
-        isAlone,
-        isUnwatched,
-        isLogged,
-        hidesTools,
-      }
+      const isAlone = folders === undefined && !mcp
+      const own = { isOwnApp: true, isAlone, isUnwatched, isLogged, hidesTools: mcp?.toolsOnly === true }
+      const routes = { ...options, ...own, tracing }
       added = await addRoutes(scope, routes, pool)
       if (mcp) {
         const { addMcp, ...kept } = await import('../mcp/mcp.ts') // loaded on demand
@@ -122,7 +101,7 @@ export async function createApp(
         streams.notes ??= new kept.ToolNotes()
         const { versions, taskHost, review } = await addMcp(scope, mcp, added.callables, {
           isUnwatched: isUnwatched && !isLogged,
-          apiKeys: options.apiKeys,
+          apiKeys,
           changes,
           counter,
           stateSecret: streams.stateSecret,
@@ -253,11 +232,6 @@ async function openTracingOf({ tracing }: VersionedOptions): Promise<Tracing> {
   return tracing ?? (await import('../observe/traces.ts')).openTracing()
 }
 
-function hasEdge(options: CheckedServerOptions): boolean {
-  const { apiKeys, jwt, cors, rateLimit, etag, compress, static: folders } = options
-  return etag || [apiKeys, jwt, cors, rateLimit, compress, folders].some((option) => option !== undefined)
-}
-
 /** Clients of a Unix socket have no address: the peer is the proxy. */
 function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | TrustProxyFunction | false {
   if (!trustProxy) return false
@@ -265,13 +239,3 @@ function trusted({ trustProxy, socket }: CheckedServerOptions): string[] | Trust
 }
 
 type TrustProxyFunction = (address: string, hop: number) => boolean
-
-/**
- * Registers methods that Node.js accepts and Fastify does not know, so that routes answer them or return 405. Fastify
- * reads no bodies: the routes do.
- */
-function addMethods(app: FastifyInstance): void {
-  for (const method of METHODS) {
-    if (method !== 'CONNECT') app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  }
-}

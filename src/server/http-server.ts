@@ -22,16 +22,25 @@ import {
 } from '../errors/errors.ts'
 import { newRequestId, requestId } from '../observe/log/request-log.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
+import { isHost } from '../platform/host-header.ts'
 import { asHttp1Exchange } from '../platform/missing-types.ts'
-import { breakOff, bytesTaken, closeAfterRequest, keepRecordsOfPaused } from '../platform/node-workarounds.ts'
 import { processPartials } from '../platform/partial-bytes.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAndClose } from '../route/error-response.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
+import {
+  answerHalfClosed,
+  busyOf,
+  type Connections,
+  cutUnread,
+  limitUnread,
+  logDrops,
+  Pipelined,
+  trackConnections,
+  trackTlsConnections,
+} from './connections.ts'
 import { addHttp2, type Http2, type Http2Handler } from './http2.ts'
-import { Http1Response, isOver } from './node-response.ts'
-import { targetProblem } from './request-target.ts'
+import { Http1Response } from './node-response.ts'
 import { readTls, type TlsSettings } from './tls.ts'
-import { type BusyConnection, limitUnread, REQUEST_BYTES } from './unread-bytes.ts'
 
 /** The options of the server, and those of its files that were read before. */
 export interface HttpServerOptions extends CheckedServerOptions {
@@ -57,7 +66,7 @@ export function createHttpServer(
   const listener: RequestHandler = (request, response) => {
     if (broken.has(request.socket)) return // its client already got the timeout answer
     const before = connections.get(request.socket)
-    if (before && !isHandedOver(before)) pipelined.add(before)
+    if (before) pipelined.add(before)
     connections.set(request.socket, response)
     const problem = requestProblem(request)
     if (problem) {
@@ -138,6 +147,60 @@ export function requestProblem(request: IncomingMessage): KnownError | undefined
   return framingProblem(request) ?? targetProblem(request) ?? expectationProblem(request)
 }
 
+/**
+ * Checks the target and the `Host` header of a request. A target that is a whole URL, as for a proxy, becomes its path, and
+ * its host becomes the `Host` header: so routes, guests and logs see one host. (RFC 9112, section 3.2)
+ *
+ * @returns why the request is refused.
+ */
+function targetProblem(request: IncomingMessage): InstanceType<typeof BadRequestError> | undefined {
+  const problem =
+    hostProblem(request) ?? (request.url?.charCodeAt(0) === SLASH ? undefined : readTarget(request))
+  return problem === undefined ? undefined : new BadRequestError(problem)
+}
+
+const SLASH = 47
+
+/** Most requests have the same. */
+let lastHost = ''
+
+/** Exactly one is valid, but HTTP/1.0 knew none. An empty one is that of a target without a host. */
+function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
+  let host: string | undefined
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (!isHostName(rawHeaders[i])) continue
+    if (host !== undefined) return 'it has several Host headers'
+    host = rawHeaders[i + 1] ?? ''
+  }
+  if (host === undefined) return httpVersion === '1.0' ? undefined : 'it has no Host header'
+  if (host === lastHost) return undefined
+  if (!isHost(host))
+    return host === '' ? undefined : 'its Host header is not a host name with an optional port'
+  lastHost = host
+  return undefined
+}
+
+function isHostName(name: string | undefined): boolean {
+  return name?.length === 4 && name.toLowerCase() === 'host'
+}
+
+/** The authority, and the rest. */
+const WHOLE_URL = /^https?:\/\/([^/?#]*)(.*)/i
+
+function readTarget(request: IncomingMessage): string | undefined {
+  const { url = '', method, headers, rawHeaders } = request
+  if (method === 'CONNECT' || (url === '*' && method === 'OPTIONS')) return undefined
+  const [, host = '', rest = ''] = WHOLE_URL.exec(url) ?? []
+  if (!isHost(host)) return 'its target is neither a path nor a URL with a valid host'
+  headers.host = host
+  const place = rawHeaders.findIndex((name, index) => index % 2 === 0 && isHostName(name))
+  if (place < 0) rawHeaders.push('Host', host)
+  else rawHeaders[place + 1] = host
+  if (rest === '' && method === 'OPTIONS') request.url = '*'
+  else request.url = rest.startsWith('/') ? rest : `/${rest}`
+  return undefined
+}
+
 /** Finds an expectation that cannot be met. In HTTP/1.0 the header has no meaning. (RFC 9110, section 10.1.1) */
 function expectationProblem({ headers, httpVersion }: IncomingMessage): KnownError | undefined {
   const { expect } = headers
@@ -172,167 +235,6 @@ function framingProblem({ headers, httpVersion }: IncomingMessage): KnownError |
   if (codings === 'chunked') return undefined
   const isOther = codings.split(',').some((name) => !['', 'chunked'].includes(name.trim()))
   return isOther ? new TransferCodingError(codings) : new BadRequestError('it is chunked more than once')
-}
-
-/** Node closes connections beyond the limit. One log line per second has their number. */
-function logDrops(server: Server, limit: number, log: FastifyBaseLogger): void {
-  let dropped = 0
-  server.on('drop', () => {
-    if (dropped++ > 0) return
-    setTimeout(() => {
-      log.warn({ dropped, limit }, 'connections beyond the limit were closed')
-      dropped = 0
-    }, 1_000).unref()
-  })
-}
-
-/** How often half-closed clients are probed. It takes two probes: the system rejects data after the first. */
-const PROBE_MS = 1_000
-
-/**
- * Answers clients that close their side of the connection after their request, such as `nc -N`, even if the answer
- * takes time. Node would close the connection unless the answer was sent immediately.
- *
- * A client that is gone looks the same. So while a request has no answer, the server sends `102 Processing`, which
- * HTTP/1.1 clients skip (RFC 9110, section 15.2). The system of a client that is gone rejects it: the connection is then
- * destroyed, and a call that waits for an instance is not run.
- *
- * @param probeMs - Maximum interval between two probes.
- */
-function answerHalfClosed(server: Server, connections: Connections, probeMs: number): void {
-  Object.assign(server, { httpAllowHalfOpen: true }) // an undocumented property of Node's http and https servers
-
-  const probe = () => {
-    for (const [socket, newest] of connections) {
-      const isWaiting = newest?.socket === socket && !newest.headersSent && newest.req.httpVersion === '1.1'
-      if (isWaiting && socket.readableEnded && socket.writable) newest.writeProcessing()
-    }
-  }
-  server.on('listening', () => {
-    const timer = setInterval(probe, Math.min(PROBE_MS, probeMs)).unref()
-    server.once('close', () => clearInterval(timer))
-  })
-}
-
-/**
- * Closes connections of clients that do not read their answers; Node would wait forever. It polls the connections, so
- * requests have no overhead.
- *
- * @param timeoutMs - Maximum time without progress on a connection that has bytes to send.
- */
-function cutUnread(
-  server: Server,
-  connections: Connections,
-  timeoutMs: number,
-  log: FastifyBaseLogger,
-): void {
-  const behind = new WeakMap<Socket, { taken: number; since: number }>()
-
-  const sweep = () => {
-    const now = performance.now()
-    for (const [socket, newest] of connections) {
-      if (socket.writableLength === 0) {
-        behind.delete(socket)
-        continue
-      }
-      const taken = bytesTaken(socket)
-      const last = behind.get(socket)
-      if (!last) log.debug({ bytes: socket.writableLength }, 'a client reads its response slowly')
-      if (last?.taken !== taken) behind.set(socket, { taken, since: now })
-      else if (now - last.since >= timeoutMs) breakOff(socket, newest)
-    }
-  }
-
-  server.on('listening', () => {
-    // After the event loop has written: it may have been blocked.
-    const timer = setInterval(() => setImmediate(sweep), Math.min(1_000, timeoutMs / 2)).unref()
-    server.once('close', () => clearInterval(timer))
-  })
-}
-
-/** Whether the connection has all of a response. With TLS, its client has often read it before it is finished. */
-function isHandedOver(response: ServerResponse): boolean {
-  return response.writableFinished || (response.writableEnded && response.socket !== null)
-}
-
-/** Responses that have to wait for their client to read an earlier one. Each entry lasts until a sweep and becomes old. */
-class Pipelined {
-  readonly #ofSockets = new WeakMap<Socket, ServerResponse[]>()
-
-  /** @param response - Another one of its connection follows. */
-  add(response: ServerResponse): void {
-    const { socket } = response.req
-    const others = this.#ofSockets.get(socket)
-    if (others) others.push(response)
-    else this.#ofSockets.set(socket, [response])
-  }
-
-  /** The responses of a connection that have not ended, without the last one. */
-  of(socket: Socket): readonly ServerResponse[] {
-    const all = this.#ofSockets.get(socket)
-    if (!all) return []
-    const left = all.filter((response) => !isOver(response))
-    this.#ofSockets.set(socket, left)
-    return left
-  }
-}
-
-function* busyOf(connections: Connections, pipelined: Pipelined): Generator<BusyConnection> {
-  for (const [socket, newest] of connections) {
-    if (!newest) continue
-    let bytes = socket.writableLength + socket.readableLength
-    for (const response of [...pipelined.of(socket), newest]) {
-      if (isOver(response)) continue
-      bytes += REQUEST_BYTES + response.req.readableLength
-      if (!response.socket) bytes += response.writableLength // it waits for an earlier one
-    }
-    if (bytes > 0) yield { bytes, end: () => breakOff(socket, newest) }
-  }
-}
-
-/** The open connections of a server, each with its latest response if it has carried a request. */
-export type Connections = Map<Socket, ServerResponse | undefined>
-
-/** Tracks the connections of a server. The request listener records each response. */
-function trackConnections(server: Server): Connections {
-  const connections: Connections = new Map()
-  server.on('connection', (socket: Socket) => add(connections, socket))
-  return connections
-}
-
-/**
- * The same for TLS, where requests arrive on a TLS socket and not on the accepted one. The accepted socket is tracked
- * until the handshake is complete.
- */
-function trackTlsConnections(server: Server): Connections {
-  keepRecordsOfPaused(server)
-  const connections: Connections = new Map()
-  const accepted = new Map<string, Socket>()
-  server.on('connection', (socket: Socket) => {
-    const peer = peerOf(socket)
-    add(connections, socket)
-    accepted.set(peer, socket)
-    socket.once('close', () => {
-      if (accepted.get(peer) === socket) accepted.delete(peer)
-    })
-  })
-  server.on('secureConnection', (socket: Socket) => {
-    const before = accepted.get(peerOf(socket))
-    if (before) connections.delete(before)
-    add(connections, socket)
-  })
-  return connections
-}
-
-function add(connections: Connections, socket: Socket): void {
-  connections.set(socket, undefined)
-  closeAfterRequest(socket, () => connections.get(socket)?.req)
-  socket.once('close', () => connections.delete(socket))
-}
-
-/** Names a peer, which has one connection at a time. */
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`
 }
 
 /** An error of the HTTP parser. Its `reason` is one of several fixed texts. */

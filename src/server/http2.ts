@@ -16,10 +16,10 @@ import { keepOpenStreamsOnly } from '../platform/http2-streams.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { resumeHttp2Reading } from '../platform/node-workarounds.ts'
 import { isStreamed } from '../route/streams/serve-streams.ts'
+import { type BusyConnection, REQUEST_BYTES } from './connections.ts'
 import { isUnwanted, stopClient } from './early-answer.ts'
 import { Http2Request } from './http2-request.ts'
 import { Http2Response } from './node-response.ts'
-import { type BusyConnection, REQUEST_BYTES } from './unread-bytes.ts'
 
 /** The HTTP/2 part of a server. */
 export interface Http2 {

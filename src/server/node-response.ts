@@ -1,6 +1,6 @@
 import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { Http2ServerResponse } from 'node:http2'
-import { describesBody, isBodiless } from '../contract/http-answer.ts'
+import { BODILESS, DESCRIBING } from '../contract/http-answer.ts'
 import { endEarly } from './early-answer.ts'
 
 /*
@@ -14,7 +14,7 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[]
 /** Node's response over HTTP/1. */
 export class Http1Response extends ServerResponse {
   override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
-    if (isBodiless(status)) {
+    if (BODILESS.has(status)) {
       if (status === 205) Object.assign(this, { _hasBody: false }) // Node sets it for 204 and 304
       setBodilessHead(this, status, typeof reason === 'object' ? reason : headers)
       return super.writeHead(status)
@@ -33,7 +33,7 @@ export class Http2Response extends Http2ServerResponse {
     headers?: OutgoingHttpHeaders,
   ): this {
     const added = typeof reason === 'object' ? reason : headers
-    if (!isBodiless(status)) return super.writeHead(status, added)
+    if (!BODILESS.has(status)) return super.writeHead(status, added)
     setBodilessHead(this, status, added)
     return super.writeHead(status)
   }
@@ -62,7 +62,7 @@ function setBodilessHead(
   const lines = Array.isArray(added) ? pairsOf(added) : Object.entries(added)
   for (const [name, value] of lines) if (value !== undefined) response.setHeader(name, value)
   for (const name of response.getHeaderNames())
-    if (describesBody(name) || name === 'content-length') response.removeHeader(name)
+    if (DESCRIBING.has(name) || name === 'content-length') response.removeHeader(name)
   if (status === 205) response.setHeader('content-length', 0)
 }
 

@@ -1,18 +1,23 @@
-import type { Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyBaseLogger, FastifyInstance, FastifyListenOptions } from 'fastify'
-import Fastify from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { endCalls } from '../engine/engine.ts'
 import type { CheckedServerOptions } from '../options/options.ts'
 import { outlivesApp } from '../platform/lasting-responses.ts'
 import { serveHanded } from '../platform/node-workarounds.ts'
-import { answerOptions, endSockets, lifeOf, NO_SCHEMAS, releaseSockets } from './app.ts'
+import { hasBody } from '../route/body.ts'
+import { answerOptions, endSockets, lifeOf, releaseSockets } from './app.ts'
+import type { Connections } from './connections.ts'
 import { Drain } from './drain.ts'
-import { createHttpServer, type HttpServerOptions, type RequestHandler } from './http-server.ts'
+import {
+  createHttpServer,
+  type HttpServerOptions,
+  type RequestHandler,
+  requestProblem,
+} from './http-server.ts'
 import { listenAt, urlOf } from './listen.ts'
 import { takingTurns } from './request-turns.ts'
-import { acceptUpgrades } from './upgrades.ts'
 
 /** Time for instances to close after the last connection has ended. */
 const SERVER_CLOSE_MS = 500
@@ -210,81 +215,59 @@ function endOf(response: ServerResponse): Promise<void> {
   })
 }
 
-/** A Fastify app that stays the same while the app behind it is replaced. */
-interface Front {
-  readonly app: FastifyInstance
-  readonly server: Pick<AppServer, 'replace'>
-  /** The URL; undefined while it does not listen. */
-  readonly url: string | undefined
-}
-
-/** Lifecycle of the app behind a front. */
-export interface AppSource {
-  /** The current app. */
-  readonly app: FastifyInstance
-  /** Called when the front begins to close: no replacements from now on. */
-  end(): void
-  /** Called when the sockets are closed. */
-  close(): Promise<void>
+/** The handshakes of a server. */
+interface Upgrades {
+  /** Routes upgrade requests to this app if it has WebSocket routes. */
+  follow(app: FastifyInstance): void
 }
 
 /**
- * Opens a front. `listen()` uses the address in the options; with its own address it behaves like Fastify's. `close()`
- * closes the sockets without losing a request: see {@link AppServer.drain}.
+ * Passes WebSocket handshakes of a server to its app. Node gives a server that listens for them every request with the
+ * header `Upgrade`, and does not read it further: so the server only listens while its app wants handshakes, and requests
+ * that are none are read once more without the header, which a server may ignore. (RFC 9110, section 7.8)
  */
-export async function openSwappableApp(
-  options: CheckedServerOptions,
-  behind: AppSource,
-  log: FastifyBaseLogger,
-): Promise<Front> {
-  // The process may have other servers: their calls must not be ended here.
-  const server = openServer(options, behind.app, log, () => undefined)
-  const sockets = [server.http].values()
-  const app = Fastify({
-    serverFactory: () => sockets.next().value ?? server.addHttp(),
-    clientErrorHandler: () => undefined, // handled by the HTTP server
-    schemaController: NO_SCHEMAS,
-  })
-  app.log = log
-  app.addHook('preClose', async () => {
-    behind.end()
-    await server.drain()
-  })
-  app.addHook('onClose', async () => {
-    await server.closeApps()
-    await behind.close()
-  })
-  const listen = app.listen.bind(app)
-  const own = async () => {
-    await app.ready()
-    await listenAt(server.http, options, 'the option port')
-    return urlOf(server.http, options.tls ? 'https' : 'http')
+function acceptUpgrades(server: Server, connections: Connections): Upgrades {
+  let current: FastifyInstance | undefined
+  const onUpgrade = (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    socket.on('error', () => socket.destroy()) // Node has removed its own listener
+    const pass = () => {
+      if (socket.destroyed) return
+      if (isHandshake(request)) current?.server.emit('upgrade', request, socket, head)
+      else readAgain(request, socket, head, server)
+    }
+    const newest = connections.get(socket)
+    if (newest && !newest.writableFinished)
+      newest.once('close', pass) // a client that pipelines
+    else pass()
   }
-  type Listening = (error: Error | null, address: string) => void
-  Object.assign(app, {
-    listen(address?: FastifyListenOptions | Listening, callback?: Listening) {
-      const done = typeof address === 'function' ? address : callback
-      const { port, host, path } = typeof address === 'object' ? address : {}
-      const isOwn = [port, host, path].every((part) => part === undefined)
-      const listening = isOwn ? own() : listen(typeof address === 'object' ? address : {})
-      if (!done) return listening
-      return void listening.then(
-        (address) => done(null, address),
-        (error) => done(error, ''),
-      )
-    },
-    inject: (...asked: Parameters<FastifyInstance['inject']>) => behind.app.inject(...asked),
-    routing: (...exchange: Parameters<FastifyInstance['routing']>) => behind.app.routing(...exchange),
-    printRoutes: (...how: Parameters<FastifyInstance['printRoutes']>) => behind.app.printRoutes(...how),
-    hasRoute: (...route: Parameters<FastifyInstance['hasRoute']>) => behind.app.hasRoute(...route),
-    findRoute: (...route: Parameters<FastifyInstance['findRoute']>) => behind.app.findRoute(...route),
-  })
-  await app.ready()
   return {
-    app,
-    server,
-    get url() {
-      return server.http.listening ? urlOf(server.http, options.tls ? 'https' : 'http') : undefined
+    follow(app) {
+      current = app
+      server.off('upgrade', onUpgrade)
+      if (app.server.listenerCount('upgrade') > 0) server.on('upgrade', onUpgrade)
     },
   }
+}
+
+/** All others get the answer that they would get from a server without WebSockets. */
+function isHandshake(request: IncomingMessage): boolean {
+  const { method, httpVersion, headers } = request
+  return (
+    method === 'GET' &&
+    httpVersion === '1.1' &&
+    headers.upgrade?.toLowerCase() === 'websocket' &&
+    !hasBody(request) &&
+    requestProblem(request) === undefined
+  )
+}
+
+/** Serves the connection as a new one, which begins with the request. */
+function readAgain(request: IncomingMessage, socket: Socket, head: Buffer, server: Server): void {
+  const { method, url, httpVersion, rawHeaders } = request
+  const lines = [`${method} ${url} HTTP/${httpVersion}`]
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`)
+  const text = Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
+  socket.unshift(Buffer.concat([text, head]))
+  server.emit('encrypted' in socket ? 'secureConnection' : 'connection', socket)
 }

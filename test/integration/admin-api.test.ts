@@ -284,7 +284,7 @@ test('the first digits of a digest name a version, and a name that is nearly rig
 })
 
 test('If-Match refuses what was not meant for what is served now', async () => {
-  const { api } = await startWithAdmin([guest('echo')])
+  const { api, adminUrl } = await startWithAdmin([guest('echo')])
   const tag = (await api('GET', '/api/plugins/echo')).headers.get('etag') ?? ''
   const put = (etag: string, bytes: Uint8Array) =>
     api('PUT', '/api/plugins/echo', bytes, { 'if-match': etag })
@@ -292,6 +292,11 @@ test('If-Match refuses what was not meant for what is served now', async () => {
   expect(await put(tag, ECHO)).toMatchObject({ status: 412, body: { code: 'WASM_SERVE_REVISION_MISMATCH' } })
   expect((await put('*', ECHO)).status).toBe(200)
   expect((await put('"other", W/"x"', UPPER)).status).toBe(412)
+  expect((await put('"other"', UPPER)).status).toBe(412)
+  expect((await api('GET', '/api')).body.changes).toEqual({ applied: 2, refused: 3 })
+  const metrics = await (await fetch(`${adminUrl}/metrics`)).text()
+  expect(metrics).toContain('wasm_serve_reloads_total{result="ok"} 2\n')
+  expect(metrics).toContain('wasm_serve_reloads_total{result="refused"} 3\n')
 })
 
 test('a plug-in that is removed ends the call that has begun', async () => {

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import type { ChangeRecord } from '../../src/deploy/desired-state.ts'
+import type { ChangeRecord } from '../../src/deploy/deployments.ts'
 import type { ServerOptions } from '../../src/options/options.ts'
 
 /*

@@ -5,7 +5,7 @@ import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy
 import type { ProcessEnd, ServingProcess, StartProcess } from '../../src/deploy/processes/serving-process.ts'
 import { receivedConfiguration, receivedEdits } from '../../src/deploy/received-state.ts'
 import { type PreparedRoutes, type ServedState, viewOf } from '../../src/deploy/replica.ts'
-import type { FirstPlan } from '../../src/deploy/resolver.ts'
+import type { FirstPlan } from '../../src/deploy/resolve.ts'
 import { planFirst } from '../../src/deploy/start.ts'
 import { ProcessEndedError } from '../../src/errors/errors.ts'
 import { openLog } from '../../src/observe/log/log.ts'

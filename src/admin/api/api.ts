@@ -1,39 +1,21 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
-import type {
-  FastifyError,
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  FastifySchema,
-  preValidationHookHandler,
-} from 'fastify'
-import type { Deployments } from '../../deploy/deployments.ts'
-import type { ChangeRecord } from '../../deploy/desired-state.ts'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import {
   AdminRequestError,
-  ChangeRefusedError,
   MountConflictError,
   RouteConflictError,
   ServerStartingError,
-  UsageError,
 } from '../../errors/errors.ts'
 import { hasOwnCode } from '../../errors/failure.ts'
-import { type FlagKind, kindOf, parseValue } from '../../options/flags.ts'
-import { routeSchema } from '../../options/options-schema.ts'
-import { schemasOf } from '../../options/schema.ts'
-import { isObject } from '../../platform/json-text.ts'
 import { packageVersion } from '../../platform/packages.ts'
 import { explainLimit } from '../../platform/system-errors.ts'
-import { printable } from '../../platform/text.ts'
-import { isTooLarge } from '../../route/body.ts'
 import { type KnownError, PROBLEM_TYPE, problemDetails, sendAnyError } from '../../route/error-response.ts'
-import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
 import type { AdminContext, AdminFeature, ServerView } from '../feature.ts'
 import { changeEndpoints, consoleEndpoints, viewBehind } from './console-endpoints.ts'
-import { type Endpoint, type EndpointDescription, entityTag, toRequestError } from './endpoint.ts'
+import { addEndpoint, type Endpoint, type EndpointDescription, holdBodies, queryOf } from './endpoint.ts'
 import { fleetEndpoints } from './fleet-endpoints.ts'
 import { listEndpoints } from './list-endpoints.ts'
-import { bodyBytes, pluginEndpoints, readBytes, type UploadReservation, Uploads } from './plugin-endpoints.ts'
+import { pluginEndpoints, readBytes } from './plugin-endpoints.ts'
 import { processEndpoints } from './process-endpoints.ts'
 import { routeEndpoints } from './route-endpoints.ts'
 import { ref, SCHEMAS } from './schemas.ts'
@@ -44,34 +26,38 @@ const BYTES = ['application/wasm', 'application/octet-stream']
 
 const WRONG_TYPE = 'The content type of the body must be application/json, or application/wasm for a module'
 
-const overview: Endpoint = {
-  method: 'GET',
-  path: '/api',
-  id: 'overview',
-  summary: 'Server overview',
-  answers: { 200: { description: 'The server overview.', schema: ref('Overview') } },
-  run: (_request, { current: { served, edits }, revision, log: { applied, refused }, behind }) => ({
-    revision,
-    routes: served.length,
-    plugins: edits.plugins.size,
-    changed:
-      edits.routes.size > 0 ||
-      [...edits.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
-    changes: { applied, refused },
-    behind: behind && viewBehind(behind),
-  }),
-}
-
-/** The overview while the server starts. */
-const NOTHING_YET = {
-  ...{ revision: 0, routes: 0, plugins: 0, changed: false },
-  changes: { applied: 0, refused: 0 },
+function overviewEndpoint({ served }: AdminContext): Endpoint {
+  return {
+    method: 'GET',
+    path: '/api',
+    id: 'overview',
+    summary: 'Server overview',
+    answers: { 200: { description: 'The server overview.', schema: ref('Overview') } },
+    run: (_request, { current, revision, log: { applied, refused }, behind }) => ({
+      revision,
+      routes: current.served.length,
+      plugins: current.edits.plugins.size,
+      changed:
+        current.edits.routes.size > 0 ||
+        [...current.edits.plugins.values()].some(({ added, traffic }) => added || traffic.length > 0),
+      changes: { applied, refused },
+      behind: behind && viewBehind(behind),
+      url: served.server.url,
+      state: served.state,
+    }),
+    whileStarting: () => ({
+      ...{ revision: 0, routes: 0, plugins: 0, changed: false },
+      changes: { applied: 0, refused: 0 },
+      state: served.state,
+    }),
+  }
 }
 
 /** All endpoints of the API. */
 export function endpointsOf(context: AdminContext): readonly Endpoint[] {
   return [
-    ...[overview, ...changeEndpoints, ...listEndpoints(context), ...pluginEndpoints, ...routeEndpoints],
+    ...[overviewEndpoint(context), ...changeEndpoints, ...listEndpoints(context)],
+    ...[...pluginEndpoints, ...routeEndpoints],
     ...processEndpoints(context),
     ...fleetEndpoints(context),
     ...consoleEndpoints(context),
@@ -82,185 +68,28 @@ export function endpointsOf(context: AdminContext): readonly Endpoint[] {
 export const addApi: AdminFeature = (app, context) => {
   const { served, options, processes } = context
   if (processes) app.addHook('onRequest', () => processes.refresh())
-  const { uploadLimit: bodyLimit } = options
+  const { uploadLimit } = options
   app.addContentTypeParser(BYTES, (_request: FastifyRequest, body: IncomingMessage) =>
-    readBytes(body, bodyLimit),
+    readBytes(body, uploadLimit),
   )
   app.addContentTypeParser('*', (_request, _body, done) => done(new AdminRequestError(WRONG_TYPE)))
   app.setErrorHandler(errorSender(served))
   if (served.secrets)
     app.addHook('preSerialization', async (_request, _reply, payload) => hideSecrets(payload, served))
   const all = endpointsOf(context)
-  const held = holdUploads(app, bodyLimit)
-  for (const endpoint of all) addEndpoint(app, endpoint, served, bodyLimit, held)
+  const hold = holdBodies(app, uploadLimit)
+  for (const endpoint of all) addEndpoint(app, endpoint, served, uploadLimit, hold)
   app.get('/openapi.json', () => apiDocument([...all, ...STREAMED_CALLS]))
   app.get('/routes/openapi.json', async () => {
-    const { routes } = deploymentsOf(served).current
+    const { deployments } = served.server
+    if (!deployments) throw new ServerStartingError()
+    const { routes } = deployments.current
     const { routesDocument } = await import('../../route/openapi/routes-document.ts')
     const { readXtpSchemas } = await import('../../route/openapi/xtp-schema.ts')
     const { server } = served
     return routesDocument(server.routes, await readXtpSchemas(routes.map(({ target }) => target)), server.url)
   })
 }
-
-/**
- * Rejects a body, before it is read, that does not fit into the memory limit shared by all requests.
- *
- * @returns the reserved memory. The handler releases it, because a change that is about to go live continues after its
- * client has disconnected.
- */
-function holdUploads(
-  app: FastifyInstance,
-  bodyLimit: number,
-): (request: FastifyRequest) => UploadReservation {
-  const uploads = new Uploads(bodyLimit)
-  const all = new WeakMap<FastifyRequest, UploadReservation>()
-  const taken = new WeakSet<UploadReservation>()
-  app.addHook('onRequest', async (request, reply) => {
-    const held = uploads.open()
-    try {
-      held.add(bodyBytes(request, bodyLimit))
-    } catch (error) {
-      reply.header('connection', 'close') // the client may continue to send
-      throw error
-    }
-    if (isTooLarge(request.raw, bodyLimit)) reply.header('connection', 'close') // the client sends the body anyway
-    all.set(request, held)
-    reply.raw.once('close', () => taken.has(held) || held.release()) // no handler ran
-  })
-  return (request) => {
-    const held = all.get(request) ?? uploads.open()
-    taken.add(held)
-    return held
-  }
-}
-
-function addEndpoint(
-  app: FastifyInstance,
-  endpoint: Endpoint,
-  served: ServerView,
-  bodyLimit: number,
-  heldBy: (request: FastifyRequest) => UploadReservation,
-): void {
-  const { method, path, run } = endpoint
-  app.route({
-    method,
-    url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    bodyLimit,
-    schema: fastifySchema(endpoint),
-    schemaErrorFormatter: toRequestError,
-    preValidation: [refuseForm(endpoint), readUnits],
-    async handler(request, reply) {
-      const held = heldBy(request)
-      const gone = new AbortController()
-      const leave = () => gone.abort(new ChangeRefusedError('the client disconnected'))
-      if (reply.raw.destroyed) leave()
-      else reply.raw.once('close', leave)
-      try {
-        return await answer(request, reply, held, gone.signal)
-      } finally {
-        reply.raw.off('close', leave)
-        held.release()
-      }
-    },
-  })
-
-  const answer = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    held: UploadReservation,
-    signal: AbortSignal,
-  ): Promise<unknown> => {
-    if (path === '/api' && !served.server.deployments) return { ...NOTHING_YET, state: served.state }
-    const deployments = deploymentsOf(served)
-    const params = request.params as Record<string, string>
-    const query = request.query as Record<string, string>
-    const expectDownload = () => {
-      held.release() // the body was a few bytes of JSON
-      held.add(bodyLimit)
-    }
-    const { body, headers } = request
-    const [by, ifMatch] = [senderOf(request), headers['if-match']]
-    const asked = { params, query, body, by, ifMatch, expectDownload, signal }
-    const shown = entityTag(deployments)
-    const payload = await run(asked, deployments, reply)
-    const warnings = query.wait === 'applied' ? await deployments.applied?.(signal) : undefined
-    // Another change may have gone live while the answer was made.
-    reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
-    if (path === '/api') return { ...(payload as object), url: served.server.url, state: served.state }
-    return warnings?.length ? withWarnings(payload as ChangeAnswer, warnings) : payload
-  }
-}
-
-/** An answer to a change; that to a rollback of a fleet has no record. */
-interface ChangeAnswer {
-  readonly change?: Pick<ChangeRecord, 'warnings'> | undefined
-}
-
-function withWarnings({ change, ...answer }: ChangeAnswer, more: readonly string[]): object {
-  return { ...(change && { change: { ...change, warnings: [...change.warnings, ...more] } }), ...answer }
-}
-
-/** The characters of a sender that are kept. */
-const MAX_SENDER = 200
-
-/** The `From` header (RFC 9110, section 10.1.2). Nothing proves it. */
-function senderOf({ headers: { from } }: FastifyRequest): string | undefined {
-  const text = from === undefined ? '' : printable(from).trim().slice(0, MAX_SENDER)
-  return text === '' ? undefined : text
-}
-
-/** @throws {@link ServerStartingError} during the start of the server. */
-function deploymentsOf({ server: { deployments } }: ServerView): Deployments {
-  if (!deployments) throw new ServerStartingError()
-  return deployments
-}
-
-/** The parts of a request that Fastify validates. */
-function fastifySchema({ body, ...endpoint }: Endpoint): FastifySchema {
-  return {
-    querystring: { type: 'object', properties: queryOf(endpoint), additionalProperties: false },
-    ...(body && { body: { content: { 'application/json': { schema: body } } } }),
-  }
-}
-
-/** Rejects a body of the wrong kind where no schema applies: binary, or missing. */
-function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHandler {
-  const isOptional = schema?.type === 'object' && schema.required?.length === 0
-  return ({ body }, _reply, done) => {
-    const isBytes = body instanceof Uint8Array
-    const isWrong = schema && (isBytes ? !takesBytes : body === undefined && !isOptional)
-    done(isWrong ? new AdminRequestError('The body must be JSON') : undefined)
-  }
-}
-
-/** Sizes and times of options may have units, as in a configuration file: `64KiB`, `5s`. */
-const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
-  if (isObject(body))
-    for (const [name, kind] of KINDS_WITH_UNIT) {
-      const value = body[name]
-      if (typeof value === 'string') Object.assign(body, { [name]: numberOf(kind, value, name) })
-    }
-  done()
-}
-
-/** A text that is no number of its kind stays, for the schema to refuse. */
-function numberOf(kind: FlagKind, text: string, name: string): unknown {
-  try {
-    return parseValue(kind, text, name)
-  } catch (error) {
-    if (error instanceof UsageError) return text
-    throw error
-  }
-}
-
-/** The kinds of the options of routes whose values have a unit. */
-const KINDS_WITH_UNIT: ReadonlyMap<string, FlagKind> = new Map(
-  Object.entries(schemasOf(routeSchema)).flatMap(([name, schema]) => {
-    const kind = kindOf(schema)
-    return kind === 'time' || kind === 'size' || kind === 'pages' ? [[name, kind]] : []
-  }),
-)
 
 /** Masks values that came from the environment into the configuration. */
 function hideSecrets(payload: unknown, { secrets }: ServerView): unknown {
@@ -377,17 +206,6 @@ function pathParameters(path: string): object[] {
     required: true,
     schema: { type: 'string' },
   }))
-}
-
-function queryOf({ method, query = {} }: Pick<Endpoint, 'method' | 'query'>): NonNullable<Endpoint['query']> {
-  return method === 'GET' ? query : { ...query, wait: WAIT }
-}
-
-const WAIT: JsonSchema = {
-  type: 'string',
-  enum: ['applied'],
-  description:
-    'Respond when all reporting nodes of the fleet serve the change. Default: when it is live on this node.',
 }
 
 function queryParameters(endpoint: Pick<Endpoint, 'method' | 'query'>): object[] {

@@ -1,11 +1,23 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
-import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
-import type { ChangeRecord } from '../../deploy/desired-state.ts'
+import type { ChangeRecord, Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import { EDITABLE_OPTIONS } from '../../deploy/edits.ts'
-import { AdminRequestError, RevisionMismatchError } from '../../errors/errors.ts'
-import { didYouMean } from '../../platform/text.ts'
+import {
+  AdminBusyError,
+  AdminRequestError,
+  ChangeRefusedError,
+  RevisionMismatchError,
+  ServerStartingError,
+  UsageError,
+} from '../../errors/errors.ts'
+import { type FlagKind, kindOf, parseValue } from '../../options/flags.ts'
+import { routeSchema } from '../../options/options-schema.ts'
+import { schemasOf } from '../../options/schema.ts'
+import { isObject } from '../../platform/json-text.ts'
+import { didYouMean, printable } from '../../platform/text.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
+import type { ServerView } from '../feature.ts'
+import { bodies } from './schemas.ts'
 
 /** An endpoint of the admin API. Its route and its OpenAPI description are generated from it. */
 export interface Endpoint {
@@ -26,10 +38,12 @@ export interface Endpoint {
   readonly answers: Readonly<Record<number, EndpointAnswer>>
   /** @returns the JSON answer; its status is 200 unless the reply has another. */
   run(request: ApiRequest, deployments: Deployments, reply: FastifyReply): unknown
+  /** The answer while the server starts. Default: a failure. */
+  whileStarting?(): object
 }
 
 /** The description of an endpoint. */
-export type EndpointDescription = Omit<Endpoint, 'run'>
+export type EndpointDescription = Omit<Endpoint, 'run' | 'whileStarting'>
 
 /** The description of an answer. */
 interface EndpointAnswer {
@@ -54,6 +68,168 @@ export interface ApiRequest {
   expectDownload(): void
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
+}
+
+/** Reserves memory for a request, instead of what it has. @throws {@link AdminBusyError} if others have too much. */
+type Reserve = (bytes: number) => void
+
+/**
+ * Rejects a body, before it is read, that does not fit into the memory limit shared by all requests.
+ *
+ * @param bodyLimit - Maximum size of one body, in bytes.
+ * @returns the memory of a request. Its handler releases it, because a change that is about to go live continues after
+ * its client has disconnected.
+ */
+export function holdBodies(app: FastifyInstance, bodyLimit: number): (request: FastifyRequest) => Reserve {
+  const limit = MAX_BODIES_IN_MEMORY * bodyLimit
+  let sum = 0
+  const held = new WeakMap<FastifyRequest, number>()
+  const handled = new WeakSet<FastifyRequest>()
+  const reserve = (request: FastifyRequest, bytes: number) => {
+    const more = bytes - (held.get(request) ?? 0)
+    if (sum + more > limit) throw new AdminBusyError(limit)
+    sum += more
+    held.set(request, bytes)
+  }
+  app.addHook('onRequest', async (request, reply) => {
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers
+    const declared = length === undefined && coding !== undefined ? bodyLimit : Number(length ?? 0)
+    if (declared > bodyLimit) reply.header('connection', 'close') // the client sends the body anyway
+    try {
+      reserve(request, Math.min(declared, bodyLimit))
+    } catch (error) {
+      reply.header('connection', 'close') // the client may continue to send
+      throw error
+    }
+    reply.raw.once('close', () => handled.has(request) || reserve(request, 0))
+  })
+  return (request) => {
+    handled.add(request)
+    return (bytes) => reserve(request, bytes)
+  }
+}
+
+/** The number of bodies of the maximum size that may be in memory simultaneously. */
+const MAX_BODIES_IN_MEMORY = 4
+
+/** Adds the route of an endpoint. */
+export function addEndpoint(
+  app: FastifyInstance,
+  endpoint: Endpoint,
+  served: ServerView,
+  bodyLimit: number,
+  hold: ReturnType<typeof holdBodies>,
+): void {
+  const { method, path, body: schema, run, whileStarting } = endpoint
+  app.route({
+    method,
+    url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    bodyLimit,
+    schema: {
+      querystring: { type: 'object', properties: queryOf(endpoint), additionalProperties: false },
+      ...(schema && { body: { content: { 'application/json': { schema } } } }),
+    },
+    schemaErrorFormatter: toRequestError,
+    preValidation: [refuseForm(endpoint), ...(schema === bodies.route ? [readUnits] : [])],
+    async handler(request, reply) {
+      const reserve = hold(request)
+      const gone = new AbortController()
+      const leave = () => gone.abort(new ChangeRefusedError('the client disconnected'))
+      if (reply.raw.destroyed) leave()
+      else reply.raw.once('close', leave)
+      const { signal } = gone
+      try {
+        const { deployments } = served.server
+        if (!deployments && whileStarting) return whileStarting()
+        if (!deployments) throw new ServerStartingError()
+        const { body, headers } = request
+        const params = request.params as Record<string, string>
+        const query = request.query as Record<string, string>
+        const asked = { params, query, body, by: senderOf(headers), ifMatch: headers['if-match'], signal }
+        const shown = entityTag(deployments)
+        // The body of a request for a download was a few bytes of JSON.
+        const payload = await run({ ...asked, expectDownload: () => reserve(bodyLimit) }, deployments, reply)
+        const warnings = query.wait === 'applied' ? await deployments.applied?.(signal) : undefined
+        // Another change may have gone live while the answer was made.
+        reply.header('etag', method === 'GET' ? shown : entityTag(deployments))
+        return warnings?.length ? withWarnings(payload as ChangeAnswer, warnings) : payload
+      } finally {
+        reply.raw.off('close', leave)
+        reserve(0)
+      }
+    },
+  })
+}
+
+/** The parameters of the query of an endpoint. */
+export function queryOf({
+  method,
+  query = {},
+}: Pick<Endpoint, 'method' | 'query'>): NonNullable<Endpoint['query']> {
+  return method === 'GET' ? query : { ...query, wait: WAIT }
+}
+
+const WAIT: JsonSchema = {
+  type: 'string',
+  enum: ['applied'],
+  description:
+    'Respond when all reporting nodes of the fleet serve the change. Default: when it is live on this node.',
+}
+
+/** Rejects a body of the wrong kind where no schema applies: binary, or missing. */
+function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHandler {
+  const isOptional = schema?.type === 'object' && schema.required?.length === 0
+  return ({ body }, _reply, done) => {
+    const isBytes = body instanceof Uint8Array
+    const isWrong = schema && (isBytes ? !takesBytes : body === undefined && !isOptional)
+    done(isWrong ? new AdminRequestError('The body must be JSON') : undefined)
+  }
+}
+
+/** Sizes and times of a route's options may have units, as in a configuration file: `64KiB`, `5s`. */
+const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
+  if (isObject(body))
+    for (const [name, kind] of KINDS_WITH_UNIT) {
+      const value = body[name]
+      if (typeof value === 'string') Object.assign(body, { [name]: numberOf(kind, value, name) })
+    }
+  done()
+}
+
+/** A text that is no number of its kind stays, for the schema to refuse. */
+function numberOf(kind: FlagKind, text: string, name: string): unknown {
+  try {
+    return parseValue(kind, text, name)
+  } catch (error) {
+    if (error instanceof UsageError) return text
+    throw error
+  }
+}
+
+/** The kinds of the options of routes whose values have a unit. */
+const KINDS_WITH_UNIT: ReadonlyMap<string, FlagKind> = new Map(
+  Object.entries(schemasOf(routeSchema)).flatMap(([name, schema]) => {
+    const kind = kindOf(schema)
+    return kind === 'time' || kind === 'size' || kind === 'pages' ? [[name, kind]] : []
+  }),
+)
+
+/** The characters of a sender that are kept. */
+const MAX_SENDER = 200
+
+/** The `From` header (RFC 9110, section 10.1.2). Nothing proves it. */
+function senderOf({ from }: FastifyRequest['headers']): string | undefined {
+  const text = from === undefined ? '' : printable(from).trim().slice(0, MAX_SENDER)
+  return text === '' ? undefined : text
+}
+
+/** An answer to a change; that to a rollback of a fleet has no record. */
+interface ChangeAnswer {
+  readonly change?: Pick<ChangeRecord, 'warnings'> | undefined
+}
+
+function withWarnings({ change, ...answer }: ChangeAnswer, more: readonly string[]): object {
+  return { ...(change && { change: { ...change, warnings: [...change.warnings, ...more] } }), ...answer }
 }
 
 /**

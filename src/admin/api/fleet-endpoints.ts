@@ -1,5 +1,4 @@
-import type { FleetView } from '../../deploy/fleet/fleet-node.ts'
-import { viewFleet, viewRevision } from '../../deploy/fleet/fleet-view.ts'
+import { type FleetView, viewFleet, viewRevision } from '../../deploy/fleet/fleet-view.ts'
 import { AdminConflictError } from '../../errors/errors.ts'
 import type { AdminContext } from '../feature.ts'
 import { type Endpoint, expectRevision } from './endpoint.ts'

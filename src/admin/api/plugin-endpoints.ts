@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { FastifyRequest } from 'fastify'
 import type { Deployments, MakeDesired } from '../../deploy/deployments.ts'
 import {
   pluginOf,
@@ -15,18 +14,13 @@ import {
   withRoute,
   withVersion,
 } from '../../deploy/edits.ts'
-import {
-  AdminBusyError,
-  AdminConflictError,
-  AdminForbiddenError,
-  AdminRequestError,
-} from '../../errors/errors.ts'
+import { AdminConflictError, AdminForbiddenError, AdminRequestError } from '../../errors/errors.ts'
 import { ChunkList } from '../../platform/chunks.ts'
-import { readSource, type Source } from '../../plugin/source/source.ts'
+import { readModule, type Source } from '../../plugin/source/source.ts'
 import { isUrl } from '../../plugin/source/url.ts'
-import { isTooLarge, tooLarge } from '../../route/body.ts'
+import { tooLarge } from '../../route/body.ts'
 import { type ApiRequest, applyEdit, type Endpoint } from './endpoint.ts'
-import { refuseLast, routeIndex, showDeployment, viewPlugin } from './route-endpoints.ts'
+import { refuseLast, showDeployment, viewPlugin } from './route-endpoints.ts'
 import { bodies, ref } from './schemas.ts'
 
 /** Valid names of added plug-ins: they appear in URLs, logs and metrics. */
@@ -67,12 +61,13 @@ export const pluginEndpoints: readonly Endpoint[] = [
         )
       const { source, from } = await readUpload(request, deployments)
       const version = toVersion({ ...source, file: known?.versions[0]?.name ?? name }, from)
+      const all = { digest: version.digest, percent: 100 }
       const modules = storedBytes(source.modules)
       const reason = `put plug-in ${name}`
       const put: MakeDesired = (now) => {
         const before = now.edits.plugins.get(name)
         const plugin = withVersion(before ?? { added: true, versions: [], traffic: [] }, version)
-        const traffic = query.live === 'false' && before ? before.traffic : toShares(version.digest)
+        const traffic = query.live === 'false' && before ? before.traffic : [all]
         return { ...now, edits: withPlugins(now.edits, [[name, { ...plugin, traffic }]]) }
       }
       const change = await applyEdit(deployments, request, reason, put, modules)
@@ -94,7 +89,7 @@ export const pluginEndpoints: readonly Endpoint[] = [
       const { name = '' } = params
       const remove: MakeDesired = async (now) => {
         const { added } = pluginOf(now.edits, name)
-        const { byId, byName } = await routeIndex(deployments.current)
+        const { byId, byName } = (await showDeployment(deployments)).routes
         const routes = byName.get(name) ?? []
         if (routes.length > 0 && query.routes !== 'true')
           throw new AdminConflictError(
@@ -149,7 +144,9 @@ export const pluginEndpoints: readonly Endpoint[] = [
         if (!to) throw new AdminConflictError('There is no earlier version')
         return {
           ...now,
-          edits: withPlugins(now.edits, [[name, { ...plugin, traffic: toShares(to.digest) }]]),
+          edits: withPlugins(now.edits, [
+            [name, { ...plugin, traffic: [{ digest: to.digest, percent: 100 }] }],
+          ]),
         }
       }
       const change = await applyEdit(deployments, request, `roll back plug-in ${name}`, back)
@@ -183,10 +180,6 @@ function renderUrls(routes: readonly { readonly served: { readonly url: string }
   return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
 }
 
-function toShares(digest: string): Share[] {
-  return [{ digest, percent: 100 }]
-}
-
 /** Holders of the token get no access to files of this machine: they send bytes or a URL. */
 async function readUpload(
   { body, expectDownload, signal }: ApiRequest,
@@ -200,7 +193,7 @@ async function readUpload(
     if (bytes.length === 0) throw new AdminRequestError('The body is empty: send a module')
     const { sources } = deployments.current
     const signature = bundle === undefined ? undefined : Buffer.from(bundle)
-    return { source: await readSource(bytes, { ...sources, bundle: signature, signal }), from: 'upload' }
+    return { source: await readModule(bytes, { ...sources, bundle: signature, signal }), from: 'upload' }
   }
   if (source === undefined || !isUrl(source) || /^file:/i.test(source))
     throw new AdminForbiddenError('A plug-in from a file')
@@ -215,79 +208,17 @@ interface UploadBody {
   readonly bundle?: string
 }
 
-/** The number of bodies of the maximum size that may be in memory simultaneously. */
-const MAX_BODIES_IN_MEMORY = 4
-
-/** The memory that one request has reserved. */
-export interface UploadReservation {
-  /** @throws {@link AdminBusyError} if too little is left. */
-  add(bytes: number): void
-  /** Releases all of it. */
-  release(): void
-}
-
-/** Bounds the bytes of bodies and downloads that the admin API holds in memory. */
-export class Uploads {
-  readonly #limit: number
-  #held = 0
-
-  /** @param uploadLimit - Maximum size of one body, in bytes. */
-  constructor(uploadLimit: number) {
-    this.#limit = MAX_BODIES_IN_MEMORY * uploadLimit
-  }
-
-  open(): UploadReservation {
-    let own = 0
-    return {
-      add: (bytes) => {
-        if (this.#held + bytes > this.#limit) throw new AdminBusyError(this.#limit)
-        this.#held += bytes
-        own += bytes
-      },
-      release: () => {
-        this.#held -= own
-        own = 0
-      },
-    }
-  }
-}
-
-/** Bytes to reserve for a request's body: its declared length, at most `limit`; `limit` without a declaration. */
-export function bodyBytes({ headers }: FastifyRequest, limit: number): number {
-  const length = headers['content-length']
-  if (length !== undefined) return Math.min(Number(length), limit)
-  return headers['transfer-encoding'] === undefined ? 0 : limit
-}
-
 /**
- * Reads a body. Joining the chunks of 27 MB in one step would block the event loop for 20 ms.
+ * Reads a body.
  *
  * @throws {@link BodyTooLargeError} if it has more than `limit` bytes, {@link AdminRequestError} if it is incomplete.
  */
 export async function readBytes(body: IncomingMessage, limit: number): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks = await readUploadChunks(body, limit)
-  const bytes = new Uint8Array(chunks.reduce((length, chunk) => length + chunk.length, 0))
-  let at = 0
-  let copied = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.length
-    copied += chunk.length
-    if (copied < SLICE_BYTES) continue
-    copied = 0
-    await nextTurn()
-  }
-  return bytes
-}
-
-/** Bytes per copy step: some 0.5 ms. */
-const SLICE_BYTES = 1_048_576
-
-function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Array[]> {
-  const declared = body.headers['content-length']
+  const declared = Number(body.headers['content-length'])
+  if (declared > limit) throw tooLarge(limit)
   const chunks = new ChunkList()
   let length = 0
-  return new Promise((resolve, reject) => {
+  await new Promise<void>((resolve, reject) => {
     const fail = (error: Error) => {
       body.off('data', take).off('end', end)
       reject(error)
@@ -298,18 +229,29 @@ function readUploadChunks(body: IncomingMessage, limit: number): Promise<Uint8Ar
       else chunks.add(chunk)
     }
     const end = () => {
-      const isWhole = declared === undefined || length === Number(declared)
-      if (isWhole) resolve(chunks.list)
+      if (Number.isNaN(declared) || length === declared) resolve()
       else fail(new AdminRequestError('The body is shorter or longer than its Content-Length'))
     }
-    if (isTooLarge(body, limit)) fail(tooLarge(limit))
-    else
-      body
-        .on('data', take)
-        .once('end', end)
-        .once('error', (error) => fail(broken(error)))
+    body
+      .on('data', take)
+      .once('end', end)
+      .once('error', (error) => fail(broken(error)))
   })
+  const bytes = new Uint8Array(length)
+  let at = 0
+  let turnEnd = SLICE_BYTES
+  for (const chunk of chunks.list) {
+    bytes.set(chunk, at)
+    at += chunk.length
+    if (at < turnEnd) continue
+    turnEnd = at + SLICE_BYTES
+    await nextTurn()
+  }
+  return bytes
 }
+
+/** Bytes that are copied in a turn of the event loop: some 0.5 ms. Those of 27 MB would block it for 20 ms. */
+const SLICE_BYTES = 1_048_576
 
 /** Errors of the HTTP server for a malformed or late body have a status. */
 function broken(error: Error & { statusCode?: number }): Error {

@@ -47,7 +47,7 @@ export const routeEndpoints: readonly Endpoint[] = [
       const add: MakeDesired = async (now) => {
         const options = withAddress(sent, now.configuration)
         id = idOfOptions(options)
-        const { byId } = await routeIndex(deployments.current)
+        const { byId } = (await showDeployment(deployments)).routes
         if (byId.has(id))
           throw new AdminConflictError(
             `A route already exists at this method, host and URL, with the id ${id}`,
@@ -93,7 +93,7 @@ export const routeEndpoints: readonly Endpoint[] = [
     async run(request, deployments) {
       const { id = '' } = request.params
       const remove: MakeDesired = async (now) => {
-        const { byId } = await routeIndex(deployments.current)
+        const { byId } = (await showDeployment(deployments)).routes
         if (!byId.has(id)) throw new AdminUnknownError('route', id, ': GET /api/routes lists them')
         refuseLast(byId.size - 1)
         return { ...now, edits: withRoute(now.edits, id, { options: undefined }) }
@@ -151,13 +151,18 @@ interface RouteIndex {
   readonly byName: ReadonlyMap<string, readonly RouteInfo[]>
 }
 
-const indices = new WeakMap<Deployment, Promise<RouteIndex>>()
+/** The deployment that an answer shows. Another one may go live while the answer is made. */
+export interface ShownDeployment extends Pick<Deployments, 'current' | 'meters'> {
+  readonly routes: RouteIndex
+}
 
-/** Makes the index once for a deployment. */
-export function routeIndex(deployment: Deployment): Promise<RouteIndex> {
-  const index = indices.get(deployment) ?? indexRoutes(deployment)
-  indices.set(deployment, index)
-  return index
+const indexed = new WeakMap<Deployment, Promise<ShownDeployment>>()
+
+/** The current deployment. The index of its routes is made once. */
+export function showDeployment({ current, meters }: Deployments): Promise<ShownDeployment> {
+  const known = indexed.get(current) ?? indexRoutes(current).then((routes) => ({ current, meters, routes }))
+  indexed.set(current, known)
+  return known
 }
 
 async function indexRoutes({ routes, served }: Deployment): Promise<RouteIndex> {
@@ -176,16 +181,6 @@ async function indexRoutes({ routes, served }: Deployment): Promise<RouteIndex> 
     await pace.step()
   }
   return { byId, byName }
-}
-
-/** The deployment that an answer shows. Another one may go live while the answer is made. */
-export interface ShownDeployment extends Pick<Deployments, 'current' | 'meters'> {
-  readonly routes: RouteIndex
-}
-
-/** The current deployment. */
-export async function showDeployment({ current, meters }: Deployments): Promise<ShownDeployment> {
-  return { current, meters, routes: await routeIndex(current) }
 }
 
 /** @throws {@link AdminUnknownError} */
@@ -253,7 +248,8 @@ export function viewPlugin(shown: ShownDeployment, name: string): object {
 }
 
 function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): object[] {
-  const traffic = trafficOf(plugin)
+  const [live, second] = trafficOf(plugin)
+  const rest = 100 - (second?.percent ?? 0)
   return plugin.versions.map((version) => {
     const { digest, from, addedAt, modules } = version
     const main = mainModuleOf(version)
@@ -274,14 +270,9 @@ function viewVersions(plugin: PluginVersions, routes: readonly RouteInfo[]): obj
       signer: main?.signer,
       attestations: main?.attestations,
       configured: plugin.over === digest,
-      percent: percentOf(digest, traffic),
+      percent: digest === second?.digest ? second.percent : digest === live?.digest ? rest : 0,
       calls: counts.reduce((sum, { calls }) => sum + calls, 0),
       failures: counts.reduce((sum, { failures }) => sum + failures, 0),
     }
   })
-}
-
-function percentOf(digest: string, [live, second]: ReturnType<typeof trafficOf>): number {
-  if (second?.digest === digest) return second.percent
-  return live?.digest === digest ? 100 - (second?.percent ?? 0) : 0
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { FastifyBaseLogger } from 'fastify'
 import {
   AdminConflictError,
   ChangeRefusedError,
@@ -7,10 +6,8 @@ import {
   FleetEmptyError,
   FleetUnavailableError,
 } from '../../errors/errors.ts'
-import { errorFields, hasOwnCode } from '../../errors/failure.ts'
-import type { Secrets } from '../../observe/log/secrets.ts'
+import { errorFields } from '../../errors/failure.ts'
 import { Mutex } from '../../platform/mutex.ts'
-import { packageVersion } from '../../platform/packages.ts'
 import type { ModuleBytes } from '../../plugin/source/module-bytes.ts'
 import {
   type Attempt,
@@ -21,22 +18,20 @@ import {
   type SharedChanges,
 } from '../deployments.ts'
 import type { DesiredState } from '../desired-state.ts'
-import { type Edits, trafficOf } from '../edits.ts'
+import type { Edits } from '../edits.ts'
 import type { EditStore } from '../state-folder.ts'
 import { renderState } from '../state-json.ts'
 import { appliedByAll, namesOf, revertTo, usesOf, writeHead } from './changes.ts'
 import { digestsOfTexts, type StateTexts, storeContents } from './contents.ts'
-import type { FleetHead, FleetRevision, FleetStore, NodeReport, Refusal, SeenNodes } from './fleet-store.ts'
+import type { FleetHead, FleetRevision, FleetStore, SeenNodes } from './fleet-store.ts'
+import type { FleetView } from './fleet-view.ts'
+import { type Live, NodeRecord, type RecordParts } from './node-record.ts'
 import type { NodeStates } from './node-states.ts'
 import { advance, nextHead, revisionFor } from './rollout.ts'
 import type { FleetSettings } from './settings.ts'
 
 /** Intervals vary by this share in both directions, so that many nodes do not ask at the same time. */
 const JITTER = 0.1
-
-/** The first pause after a refusal; it doubles up to the maximum. */
-const RETRY_MS = 1_000
-const MAX_RETRY_MS = 60_000
 
 /** The shortest pause. */
 const LEAST_MS = 50
@@ -47,50 +42,15 @@ const WAIT_MS = 30_000
 /** How often a change is made again because another one came first. */
 const MAX_TRIES = 20
 
-/** The number of deployments whose revisions are known. */
-const KEPT_DEPLOYMENTS = 100
-
-/** The number of digests of plug-ins in a report. */
-const SHOWN_PLUGINS = 100
-
-export interface FleetNodeParts {
+export interface FleetNodeParts extends RecordParts {
   readonly settings: Pick<FleetSettings, 'node' | 'pollMs' | 'rules' | 'moduleMax'>
   readonly store: FleetStore
   readonly states: Pick<NodeStates, 'load' | 'renew' | 'keep' | 'keepModules' | 'module'>
-  /** Values that are in no report. */
-  readonly secrets: Pick<Secrets, 'hide'>
-  readonly log: FastifyBaseLogger
-  /** The clock of the node, in ms. Default: a monotonic one. */
-  readonly clock?: () => number
-}
-
-/** What a node serves. */
-interface Live {
-  /** The id of the fleet; undefined before the node knows it. */
-  readonly fleet: string | undefined
-  /** undefined if it is from files, and not from the fleet. */
-  readonly revision: FleetRevision | undefined
-  readonly edits: Edits
-  readonly texts: StateTexts
-  readonly from: NodeReport['from']
-  readonly since: string
 }
 
 export interface FailedBeginning {
   readonly revision: FleetRevision | undefined
   readonly error: unknown
-}
-
-/** What the operators of a fleet see. */
-export interface FleetView extends SeenNodes {
-  /** The store and the name of the fleet. */
-  readonly name: string
-  /** The name of this node. */
-  readonly node: string
-  /** Whether the store has answered last. */
-  readonly isConnected: boolean
-  readonly head: FleetHead | undefined
-  readonly revisions: readonly FleetRevision[]
 }
 
 /** Serves revisions of the fleet. */
@@ -108,29 +68,9 @@ const STORED: Pick<EditStore, 'write'> = { write: async () => undefined }
  */
 export class FleetNode implements SharedChanges {
   readonly #parts: FleetNodeParts
-  readonly #instance = randomUUID()
+  readonly #record: NodeRecord
   readonly #ended = new AbortController()
   #server: FleetServer | undefined
-  #url: string | undefined
-  #live: Live
-  #head: FleetHead | undefined
-  #refused: Refusal | undefined
-  #retryAt = 0
-  #retryMs = RETRY_MS
-  #isConnected = true
-  #hasReported = false
-  /** Another process with the name of this node. */
-  #namesake: string | undefined
-  /** How far the clock of the store is ahead of that of this machine. */
-  #aheadMs = 0
-  /** The revision that goes live here. */
-  #next: FleetRevision | undefined
-  /** Revisions of the last deployments, by their numbers. */
-  readonly #revisions = new Map<number, number>()
-  /** Writes copies of the served state. */
-  readonly #keeping = new Mutex()
-  #connectedAt: number
-  readonly #clock: () => number
   #lastNodes: SeenNodes = { nodes: [], now: 0 }
   readonly #steps = new Mutex()
   #wake: () => void = () => undefined
@@ -144,58 +84,36 @@ export class FleetNode implements SharedChanges {
     failed?: FailedBeginning,
   ) {
     this.#parts = parts
-    this.#clock = parts.clock ?? (() => performance.now())
-    this.#connectedAt = this.#clock()
-    this.#live = { ...live, since: new Date().toISOString() }
-    this.#head = head
-    this.revisionOf(1)
-    if (failed?.revision) this.#refuse(failed.revision, failed.error)
+    this.#record = new NodeRecord(parts, live, head)
+    if (failed?.revision) this.#record.refuse(failed.revision, failed.error)
   }
 
   /** The state that is served here, as text. */
   get texts(): StateTexts {
-    return this.#live.texts
+    return this.#record.live.texts
   }
 
-  /** A tag of the served state that is the same on all nodes. */
   get tag(): string {
-    const { fleet = 'none', revision } = this.#live
-    return `${fleet.slice(0, 8)}-${revision?.revision ?? 0}-${revision?.id.slice(0, 8) ?? 'none'}`
+    return this.#record.tag
   }
 
-  /** The revision of a deployment of this node: its own options may change without the fleet. */
+  get status(): NodeRecord['status'] {
+    return this.#record.status
+  }
+
   revisionOf(deployment: number): number {
-    const known = this.#revisions.get(deployment)
-    if (known !== undefined) return known
-    const { revision } = this.#next ?? this.#live.revision ?? { revision: 0 }
-    this.#revisions.set(deployment, revision)
-    this.#revisions.delete(deployment - KEPT_DEPLOYMENTS)
-    return revision
-  }
-
-  /** What metrics and readiness show. */
-  get status() {
-    return {
-      node: this.#parts.settings.node,
-      revision: this.#live.revision?.revision ?? 0,
-      newest: this.#head?.newest.revision ?? 0,
-      from: this.#live.from,
-      isConnected: this.#isConnected,
-      /** Seconds since the store has answered last. */
-      silentSeconds: this.#isConnected ? 0 : (this.#clock() - this.#connectedAt) / 1_000,
-      refused: this.#refused,
-    }
+    return this.#record.revisionOf(deployment)
   }
 
   /** @param server - Serves what the head asks for. */
   attach(server: FleetServer, url?: string): void {
     this.#server = server
-    this.#url = url
+    this.#record.url = url
   }
 
   /** Begins to follow the head. */
   start(): void {
-    if (this.#live.from === 'fleet') this.#keepCopy()
+    if (this.#record.live.from === 'fleet') this.#record.keepCopy()
     this.#parts.store.onWrite(() => {
       this.#isWoken = true
       this.#wake()
@@ -213,7 +131,7 @@ export class FleetNode implements SharedChanges {
   async close(): Promise<void> {
     this.stop()
     await this.#steps.idle
-    await this.#keeping.idle
+    await this.#record.kept
     await this.#parts.store.leave(this.#parts.settings.node).catch(() => undefined) // it is forgotten later
     await this.#parts.store.close()
   }
@@ -255,7 +173,7 @@ export class FleetNode implements SharedChanges {
     } catch (error) {
       return make(() => Promise.reject(error), reason)
     }
-    this.#retryAt = 0 // a refused revision is tried again without a pause
+    this.#record.retryNow()
     this.#isWoken = true
     this.#wake()
     return make(reload, reason, { ...options, store: STORED })
@@ -292,8 +210,8 @@ export class FleetNode implements SharedChanges {
     modules: ReadonlyMap<string, ModuleBytes>,
   ): Promise<void> {
     const { store, states, settings } = this.#parts
-    const texts = { configuration: this.#live.texts.configuration, edits: renderState(edits) }
-    await this.#keeping.idle // it removes modules that it does not know
+    const texts = { configuration: this.#record.live.texts.configuration, edits: renderState(edits) }
+    await this.#record.kept
     await states.keepModules(modules)
     const [uses, seen] = await Promise.all([
       storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
@@ -305,7 +223,7 @@ export class FleetNode implements SharedChanges {
       seen,
     )
     await writeHead(store, head, next, uses)
-    this.#adopt(next, next.newest, { edits, texts })
+    this.#record.adopt(next, next.newest, { edits, texts })
   }
 
   /**
@@ -315,7 +233,7 @@ export class FleetNode implements SharedChanges {
    */
   async seed(modules: ReadonlyMap<string, ModuleBytes>): Promise<boolean> {
     const { store, states, settings } = this.#parts
-    const { edits, texts } = this.#live
+    const { edits, texts } = this.#record.live
     await states.keepModules(modules)
     const [uses, seen] = await Promise.all([
       storeContents(store, texts, edits, this.#moduleOf(modules), settings.moduleMax),
@@ -325,8 +243,8 @@ export class FleetNode implements SharedChanges {
     const change = { ...digestsOfTexts(texts), by, reason: 'the first start', rules }
     const first = nextHead(undefined, change, seen)
     if ((await store.write(undefined, first, uses)) !== 'written') return false
-    this.#adopt(first, first.newest, { edits, texts })
-    this.#revisions.set(1, first.newest.revision)
+    this.#record.adopt(first, first.newest, { edits, texts })
+    this.#record.noteRevision(1, first.newest.revision)
     return true
   }
 
@@ -340,7 +258,7 @@ export class FleetNode implements SharedChanges {
     return this.exclusive(async () => {
       await this.#step()
       const { store, settings } = this.#parts
-      const head = this.#head
+      const head = this.#record.head
       if (!head) throw new FleetEmptyError(store.name)
       const next = await revertTo(store, head, { revision, by: by ?? settings.node, ...settings })
       await writeHead(store, head, next.head, next.uses)
@@ -355,12 +273,12 @@ export class FleetNode implements SharedChanges {
     try {
       const [seen, { head }, revisions] = await Promise.all([store.nodes(), store.head(), store.revisions()])
       this.#lastNodes = seen
-      this.#contact(true)
+      this.#record.noteContact(true)
       return { ...all, ...seen, isConnected: true, head: head === 'unchanged' ? undefined : head, revisions }
     } catch (error) {
       if (!(error instanceof FleetUnavailableError)) throw error
-      this.#contact(false)
-      return { ...all, ...this.#lastNodes, isConnected: false, head: this.#head, revisions: [] }
+      this.#record.noteContact(false)
+      return { ...all, ...this.#lastNodes, isConnected: false, head: this.#record.head, revisions: [] }
     }
   }
 
@@ -372,7 +290,7 @@ export class FleetNode implements SharedChanges {
    */
   async applied(signal: AbortSignal): Promise<readonly string[]> {
     const { store, settings } = this.#parts
-    const head = this.#head
+    const head = this.#record.head
     if (!head) throw new FleetEmptyError(store.name)
     const { gone } = await appliedByAll(store, head.newest, WAIT_MS + settings.rules.canaryMs, signal)
     return gone.length === 0 ? [] : [`nodes that do not report were skipped: ${namesOf(gone)}`]
@@ -380,7 +298,7 @@ export class FleetNode implements SharedChanges {
 
   /** @throws {@link AdminConflictError} if no edit is possible now. */
   #editable(): FleetHead {
-    const head = this.#head
+    const head = this.#record.head
     if (!head) throw new FleetEmptyError(this.#parts.store.name)
     const { newest, rollout } = head
     if (rollout.phase === 'canary')
@@ -391,32 +309,11 @@ export class FleetNode implements SharedChanges {
       throw new AdminConflictError(
         `the rollout of revision ${newest.revision} has stopped (${rollout.problem}): roll it back, or apply another configuration`,
       )
-    if (this.#live.revision?.id !== newest.id)
+    if (this.#record.live.revision?.id !== newest.id)
       throw new AdminConflictError(
-        `this node does not serve revision ${newest.revision} (${this.#refused?.message ?? 'it serves a newer one'}): use another node`,
+        `this node does not serve revision ${newest.revision} (${this.#record.status.refused?.message ?? 'it serves a newer one'}): use another node`,
       )
     return head
-  }
-
-  #adopt(head: FleetHead, revision: FleetRevision, { edits, texts }: Pick<Live, 'edits' | 'texts'>): void {
-    this.#head = head
-    this.#live = {
-      ...{ fleet: head.fleet, revision, edits, texts, from: 'fleet' },
-      since: new Date().toISOString(),
-    }
-    this.#refused = undefined
-    this.#retryMs = RETRY_MS
-    this.#keepCopy()
-  }
-
-  #keepCopy(): void {
-    const { fleet, revision, edits, texts } = this.#live
-    if (fleet === undefined || !revision) return
-    this.#keeping
-      .run(() => this.#parts.states.keep({ fleet, revision, ...texts }, edits))
-      .catch((error) =>
-        this.#parts.log.error(errorFields(error), 'the last state of the fleet could not be saved'),
-      )
   }
 
   async #follow(): Promise<void> {
@@ -430,15 +327,10 @@ export class FleetNode implements SharedChanges {
         if (!isExpected) log.error(errorFields(error), 'the fleet could not be read')
       }
       if (this.#isWoken) continue
-      const until = this.#head?.rollout.until
       const ms = settings.pollMs * (1 + JITTER * (2 * Math.random() - 1))
-      const canaryMs = until === undefined ? ms : Math.max(LEAST_MS, until - Date.now() - this.#aheadMs)
-      await this.#pause(Math.min(ms, canaryMs, Math.max(LEAST_MS, this.#retryIn())))
+      const { canaryMs = ms, retryInMs } = this.#record
+      await this.#pause(Math.min(ms, Math.max(LEAST_MS, Math.min(canaryMs, retryInMs))))
     }
-  }
-
-  #retryIn(): number {
-    return this.#refused ? this.#retryAt - this.#clock() : Number.POSITIVE_INFINITY
   }
 
   #pause(ms: number): Promise<void> {
@@ -458,7 +350,7 @@ export class FleetNode implements SharedChanges {
     await this.#observe()
     if (await this.#restore()) await this.#observe()
     if (await this.#serve()) await this.#observe()
-    const head = this.#head
+    const head = this.#record.head
     if (!head || head.rollout.phase === 'done' || head.rollout.phase === 'stopped') return
     const next = advance(head, await store.nodes())
     if (!next) return
@@ -467,80 +359,30 @@ export class FleetNode implements SharedChanges {
     if ((await store.write(head.tag, next, uses)) !== 'written') return // another node was faster
     const { phase, problem } = next.rollout
     this.#parts.log.info({ revision: next.newest.revision, phase, problem }, 'the rollout has advanced')
-    this.#head = next
+    this.#record.head = next
     if (await this.#serve()) await this.#observe()
   }
 
   /** What is reported as served has been kept, so that a node that is killed then has it. */
   async #observe(): Promise<void> {
-    const { store } = this.#parts
-    await this.#keeping.idle
+    await this.#record.kept
     try {
-      const { head, now, replaced } = await store.report(this.#report(), this.#head?.tag)
-      this.#noticeNamesake(replaced)
-      this.#contact(true)
-      this.#aheadMs = now - Date.now()
-      if (head !== 'unchanged') this.#head = head
-      const isCopy = this.#live.from === 'copy' && this.#head?.newest.id === this.#live.revision?.id
-      if (isCopy) this.#live = { ...this.#live, from: 'fleet' }
+      this.#record.noteAnswer(await this.#parts.store.report(this.#record.report(), this.#record.head?.tag))
     } catch (error) {
-      this.#contact(false)
+      this.#record.noteContact(false)
       throw error
     }
-  }
-
-  /** At the first report, the record may be that of the process that had the name before. */
-  #noticeNamesake(replaced: string | undefined): void {
-    const isOther = this.#hasReported && replaced !== undefined && replaced !== this.#instance
-    this.#hasReported = true
-    if (!isOther || replaced === this.#namesake) return
-    this.#namesake = replaced
-    const { settings, log } = this.#parts
-    log.warn(
-      { node: settings.node },
-      'another node has the same name, and rollouts count them as one: set fleet.node',
-    )
   }
 
   #moduleOf(modules: ReadonlyMap<string, ModuleBytes>): (digest: string) => Promise<ModuleBytes> {
     return async (digest) => modules.get(digest) ?? this.#parts.states.module(digest)
   }
 
-  #contact(isConnected: boolean): void {
-    if (isConnected) this.#connectedAt = this.#clock()
-    this.#isConnected = isConnected
-  }
-
-  #report(): NodeReport {
-    const { settings } = this.#parts
-    const { revision, edits, from, since } = this.#live
-    const plugins = [...edits.plugins].flatMap(([name, plugin]) => {
-      const [live] = trafficOf(plugin)
-      return live ? [[name, live.digest] as const] : []
-    })
-    return {
-      ...{
-        node: settings.node,
-        instance: this.#instance,
-        from,
-        since,
-        url: this.#url,
-        refused: this.#refused,
-      },
-      revision: revision?.revision ?? 0,
-      id: revision?.id ?? '',
-      version: packageVersion(),
-      plugins: Object.fromEntries(plugins.slice(0, SHOWN_PLUGINS)),
-      pluginCount: plugins.length,
-      pollMs: settings.pollMs,
-    }
-  }
-
   /** A store that lost its last writes gets back what this node serves. @returns whether it did. */
   async #restore(): Promise<boolean> {
     const { store, log } = this.#parts
-    const { fleet, revision, edits, texts } = this.#live
-    const head = this.#head
+    const { fleet, revision, edits, texts } = this.#record.live
+    const head = this.#record.head
     if (!revision || fleet === undefined) return false
     if (head && (head.fleet !== fleet || head.newest.revision >= revision.revision)) return false
     const uses = await storeContents(
@@ -561,53 +403,39 @@ export class FleetNode implements SharedChanges {
   /** Serves the revision that the head asks for. @returns whether the report has changed. */
   async #serve(): Promise<boolean> {
     const { settings, states, log } = this.#parts
-    const head = this.#head
+    const head = this.#record.head
     const server = this.#server
-    const { fleet, revision } = this.#live
+    const { fleet, revision } = this.#record.live
     if (!head || !server) return false
     const isOther = fleet !== undefined && head.fleet !== fleet
     const served = revision && !isOther ? revision : { revision: 0, id: '' }
     const wanted = revisionFor(head, settings.node, served)
     if (!wanted) return false
-    if (this.#refused?.id === wanted.id && this.#retryIn() > 0) return false
+    if (this.#record.waitsFor(wanted)) return false
     if (isOther) log.warn({ fleet: head.fleet }, 'the store has another fleet: this node joins it')
-    const begun = this.#clock()
-    await this.#keeping.idle // it removes modules that it does not know
+    const begun = performance.now()
+    await this.#record.kept
     try {
       const state = await states.load(wanted)
       const { configuration, edits } = state
       const reason = `fleet revision ${wanted.revision}: ${wanted.reason}`
-      this.#next = wanted
+      this.#record.next = wanted
       const prepared = await server.prepare(
         ({ revision }) => ({ revision, configuration, edits, warnings: [] }),
         reason,
         { signal: this.#ended.signal, store: STORED },
       )
       await prepared.commit()
-      this.#adopt(head, wanted, state)
+      this.#record.adopt(head, wanted, state)
     } catch (error) {
       if (this.#ended.signal.aborted || error instanceof FleetUnavailableError) throw error
-      this.#refuse(wanted, error)
+      this.#record.refuse(wanted, error)
       return true
     } finally {
-      this.#next = undefined
+      this.#record.next = undefined
     }
-    const ms = Math.round(this.#clock() - begun)
+    const ms = Math.round(performance.now() - begun)
     log.info({ revision: wanted.revision, by: wanted.by, ms }, 'serving a revision of the fleet')
     return true
-  }
-
-  #refuse({ revision, id }: FleetRevision, error: unknown): void {
-    const { log } = this.#parts
-    const code = hasOwnCode(error) ? error.code : 'WASM_SERVE_INTERNAL_ERROR'
-    const message = this.#parts.secrets.hide((error as Error).message)
-    const before = this.#refused?.id === id ? this.#refused : undefined
-    const isNew = before?.message !== message
-    this.#retryMs = before ? Math.min(2 * this.#retryMs, MAX_RETRY_MS) : RETRY_MS
-    this.#retryAt = this.#clock() + this.#retryMs
-    this.#refused = { revision, id, code, message, attempts: (before?.attempts ?? 0) + 1 }
-    if (isNew && hasOwnCode(error))
-      log.error({ revision, code }, `a revision of the fleet is refused: ${message}`)
-    else if (isNew) log.error({ revision, err: error }, 'a revision of the fleet is refused')
   }
 }

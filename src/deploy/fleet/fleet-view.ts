@@ -9,6 +9,14 @@ interface StoredFleet extends SeenNodes {
   readonly revisions: readonly FleetRevision[]
 }
 
+/** A fleet as a node sees it. */
+export interface FleetView extends StoredFleet {
+  /** The name of this node. */
+  readonly node: string
+  /** Whether the store has answered last. */
+  readonly isConnected: boolean
+}
+
 /** A fleet as JSON data, for the admin API and the command. */
 export function viewFleet({ name, head, nodes, revisions, now }: StoredFleet): object {
   const rollout = head?.rollout

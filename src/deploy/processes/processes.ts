@@ -20,8 +20,14 @@ import {
   type ResolvedRoutes,
   type ServedState,
 } from '../replica.ts'
-import type { Resolved } from '../resolve.ts'
-import { type FirstPlan, moduleOf, type ResolvedState, Resolver, type StateChange } from '../resolver.ts'
+import {
+  type FirstPlan,
+  moduleOf,
+  type Resolved,
+  type ResolvedState,
+  Resolver,
+  type StateChange,
+} from '../resolve.ts'
 import { changeServer } from '../start.ts'
 import type { EditStore } from '../state-folder.ts'
 import { announceChanges, askTask, cancelRequest } from './agent-requests.ts'
@@ -132,7 +138,6 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   readonly #rollCall: RollCall
   readonly #services: PrimaryServices
   readonly #start: StartProcess
-  readonly #memoryMax: number | undefined
   readonly #meters: ProcessMeters | undefined
   readonly #ending = new AbortController()
   readonly ending = this.#ending.signal
@@ -150,9 +155,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
   #modules: ReturnType<typeof moduleOf>[] = []
   /** Processes that start meanwhile join after it. */
   #pending: PendingState | undefined
-  readonly #swaps = new Swaps()
-  /** When a process may next be replaced because of its memory, after a failure. */
-  #nextSwapAt = 0
+  readonly #swaps: Swaps
   #deployments: Deployments | undefined
   #listener: ConnectionListener | undefined
   #quiet: DrainBarrier | undefined
@@ -173,7 +176,7 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     const onChange = (process: ServingProcess, isSilent: boolean) => this.#onSilence(process, isSilent)
     this.silence = new Silence({ log, maxMs: silentMs, onChange, clock })
     this.#start = start
-    this.#memoryMax = memoryMax
+    this.#swaps = new Swaps(this, memoryMax)
     this.#meters = meters && new ProcessMeters(meters, () => this.#heard())
     this.#slots = Array.from({ length: count }, (_, index) => new ProcessSupervisor(index + 1, this))
     this.#rollCall = new RollCall(() => this.#serving(), this.silence, clock)
@@ -189,7 +192,8 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
       quiet: (process) => this.#stopHanding(process),
       beat: (process) => {
         this.silence.hear(process)
-        this.#lookAtMemory(process)
+        const slot = this.#slots[process.number - 1]
+        if (slot) this.#swaps.lookAtMemory(slot)
       },
     }
     this.#failed = new Promise((resolve) => {
@@ -341,9 +345,8 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
 
   async restart(reason: string): Promise<void> {
     const deployments = this.#deployments
-    if (!deployments || this.#swaps.isRunning) throw new ChangeRefusedError('processes are being replaced')
-    await this.#swaps.run(() => this.#restart(deployments, reason))
-    this.log.info({ reason, processes: this.#slots.length }, 'all serving processes were replaced')
+    if (!deployments) throw new ChangeRefusedError('processes are being replaced')
+    await this.#swaps.all(this.#slots, reason, () => this.#renew(deployments, reason))
   }
 
   requestRestart(reason: string): void {
@@ -422,35 +425,16 @@ class ReplicaSet implements Processes, OwnReplica, SupervisorOwner {
     return first
   }
 
-  #lookAtMemory({ number }: ServingProcess): void {
-    const slot = this.#slots[number - 1]
-    const isPaused = this.#swaps.isRunning || performance.now() < this.#nextSwapAt
-    if (this.#memoryMax === undefined || isPaused || !slot?.isAbove(this.#memoryMax)) return
-    const { memoryBytes } = slot.info
-    this.log.warn(
-      { process: number, memoryBytes, memoryMax: this.#memoryMax },
-      'a serving process is too large',
-    )
-    this.#swaps
-      .run(() => slot.swap('memory'))
-      .catch((error) => {
-        this.#nextSwapAt = performance.now() + this.failures.add()
-        this.log.error({ process: number, ...errorFields(error) }, 'a serving process could not be replaced')
-      })
-  }
-
-  async #restart(deployments: Deployments, reason: string): Promise<void> {
+  /** Renews what new processes are started with. @returns takes it back. */
+  async #renew(deployments: Deployments, reason: string): Promise<() => void> {
     await deployments.apply(reload, reason)
     const { options } = deployments.current
     const [tls, start] = [this.#tls, this.#startOptions]
     this.#tls = options.tls && readTls(options.tls)
     this.#startOptions = { ...options, routes: [] }
-    try {
-      for (const slot of this.#slots) await slot.swap(reason)
-    } catch (error) {
+    return () => {
       this.#tls = tls
       this.#startOptions = start
-      throw error
     }
   }
 

@@ -134,6 +134,23 @@ export async function readSource(source: PluginSource, options: SourceOptions = 
   }
 }
 
+/**
+ * Reads a plug-in that is one module, by its bytes.
+ *
+ * @throws the errors of {@link verifyDetached}.
+ */
+export async function readModule(bytes: Uint8Array, options: SourceOptions): Promise<Source> {
+  const { signal, bundle } = options
+  const main = await toModule('main', bytes)
+  const file = `sha256:${main.digest.slice(0, 12)}`
+  const rules = rulesOf(options)
+  const origin = rules && (await verifyDetached(rules, file, undefined, bytes, async () => bundle))
+  signal?.throwIfAborted()
+  const modules = [{ ...main, ...(origin && { origin }) }]
+  const name = options.name ?? nameOf(bytes, modules, undefined)
+  return { name, file, modules, settings: undefined, warnings: [] }
+}
+
 /** Bytes without a name are named by their content: the digest is whole, so that nobody can make others of this name. */
 function nameOf(
   source: PluginSource,
@@ -185,10 +202,8 @@ class SourceReading {
 
   async plugin(source: PluginSource): Promise<ReadPlugin> {
     if (source instanceof Uint8Array) {
-      const main = await toModule('main', source)
-      const name = `sha256:${main.digest.slice(0, 12)}`
-      const { origin } = await this.#cover(name, undefined, source, false, async () => this.#options.bundle)
-      return { name, modules: [{ ...main, ...(origin && { origin }) }], settings: undefined }
+      const { file, modules, settings } = await readModule(source, this.#options)
+      return { name: file, modules, settings }
     }
     if (typeof source !== 'string' && !(source instanceof URL))
       return this.#manifest(source, { name: 'manifest', base: resolve() }, false)

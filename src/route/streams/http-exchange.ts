@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AnswerProblem, describesBody, isBodiless } from '../../contract/http-answer.ts'
+import { AnswerProblem, BODILESS, DESCRIBING } from '../../contract/http-answer.ts'
 import {
   BodyTooLargeError,
   ClientGoneError,
@@ -268,7 +268,7 @@ export class HttpExchange implements StreamExchange, StreamStats {
       ...(reply.getHeaders() as OutgoingHttpHeaders),
       ...toObject(headers),
     }
-    if (isBodiless(status)) for (const name of Object.keys(all)) if (describesBody(name)) delete all[name]
+    if (BODILESS.has(status)) for (const name of Object.keys(all)) if (DESCRIBING.has(name)) delete all[name]
     if (trailers.size > 0 && this.#hasBody && this.#request.raw.httpVersion !== '1.0')
       all.trailer = [...trailers].join(', ')
     flushHead(reply.raw.writeHead(status, all))
@@ -305,7 +305,7 @@ export class HttpExchange implements StreamExchange, StreamStats {
 
   get #hasBody(): boolean {
     const status = this.#head?.status ?? 200
-    return this.#request.method !== 'HEAD' && !isBodiless(status)
+    return this.#request.method !== 'HEAD' && !BODILESS.has(status)
   }
 
   #invalid(error: Error): StreamReply<undefined> {

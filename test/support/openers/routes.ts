@@ -416,9 +416,12 @@ export const SERVERS: Openers = {
     count: 4,
     rounds: await listeners((_mark, text) => {
       const address = parseOperatorAddress(text)
-      return openListener({ address, flag: '--admin', server: serverOptions(), log }, (app) => {
-        app.get('/healthz', async () => 'ok')
-      })
+      return openListener(
+        { address, flag: '--admin', hosts: undefined, server: serverOptions(), log },
+        (app) => {
+          app.get('/healthz', async () => 'ok')
+        },
+      )
     }),
   }),
 

@@ -1,8 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Deployment, type Deployments, reload } from '../../../src/deploy/deployments.ts'
-import type { ChangeRecord, DesiredState } from '../../../src/deploy/desired-state.ts'
+import {
+  type ChangeRecord,
+  type Deployment,
+  type Deployments,
+  reload,
+} from '../../../src/deploy/deployments.ts'
+import type { DesiredState } from '../../../src/deploy/desired-state.ts'
 import type { Edits } from '../../../src/deploy/edits.ts'
 import { revertTo } from '../../../src/deploy/fleet/changes.ts'
 import { digestsOfTexts } from '../../../src/deploy/fleet/contents.ts'
