@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { apply, type Mutant, mutantsOf } from './mutants.ts'
 import { keepSection, renderOrigin } from './page.ts'
+import type { Reached } from './reached.ts'
 import { findImporters, relatedTests } from './related-tests.ts'
 import { CompiledTree, MutantTree, type Tested } from './tree.ts'
 
@@ -73,13 +74,14 @@ console.log(
 )
 
 const copies: { close(): void }[] = []
-process.once('exit', () => {
-  for (const copy of copies) copy.close()
-})
+const closeCopies = () => {
+  for (const copy of copies.splice(0)) copy.close()
+}
+process.once('exit', closeCopies)
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-/** Test files that reach each mutant that is left, by its number. */
-let reaching: ReadonlyMap<number, ReadonlySet<string>> = new Map()
+/** Which tests reach the mutants that are left. */
+let reached: Reached
 const broken = left.length > 0 ? await tryAll() : []
 
 const results: readonly Result[] = [...drawn].flatMap(([key, mutant]) => {
@@ -98,10 +100,11 @@ if (results.length < drawn.size) process.exitCode = 1
 async function tryAll(): Promise<readonly string[]> {
   const first = await MutantTree.of(root, new Map(left))
   copies.push(first)
-  reaching = await first.findTests()
+  reached = await first.findTests()
   const failing = [...first.broken].join(', ') || 'none'
-  console.log(`${reaching.size} mutants are reached; fail without any: ${failing}`)
+  console.log(`${reached.size} mutants are reached; fail without any: ${failing}`)
   await Promise.all([first, ...Array.from({ length: TREES - 1 }, () => first.again())].map(tryMutants))
+  closeCopies()
   return [...first.broken]
 }
 
@@ -136,25 +139,16 @@ async function tryMutants(tree: MutantTree): Promise<void> {
   copies.push(tree, compiled)
   for (let next = left.shift(); next && performance.now() < end; next = left.shift()) {
     const [number, mutant] = next
-    const tests = testsOf(number, mutant)
+    const tests = reached.testsOf(number, relatedTests(importers, mutant.file))
     const tested = await tree.try(number, tests)
     const isRefused = tested.name === 'survived' && !(await compiled.accepts(mutant))
     const outcome = isRefused ? 'refused' : tested.name
     const [key = ''] = [...drawn].find(([, each]) => each === mutant) ?? []
     kept.set(key, { outcome, isReached: tests.length > 0 })
     keep()
-    const by = tested.name === 'killed' && tested.by !== undefined ? ` by ${tested.by}` : ''
+    const by = tested.name === 'survived' ? '' : ` by ${tested.by}`
     console.log(`${kept.size}: ${outcome}${by}: ${renderDiff(mutant)}\n`)
   }
-}
-
-/** The tests that reach a mutant, the nearest first. What runs when a file is loaded is reached by all that import it. */
-function testsOf(number: number, { file }: Mutant): string[] {
-  const reached = reaching.get(number)
-  if (!reached) return []
-  const related = relatedTests(importers, file)
-  const own = reached.has('') ? related : related.filter((test) => reached.has(test))
-  return [...new Set([...own, ...reached])].filter((test) => test !== '')
 }
 
 function isCheck({ mutant }: Result): boolean {

@@ -120,16 +120,15 @@ describe('the tests of a source', () => {
 
   test('are those that import it: the nearest first, no system tests', () => {
     const tests = relatedTests(importers, 'test/long/mutants.ts')
-    expect(tests).toEqual(['test/unit/house/mutants.test.ts'])
-    const nearest = relatedTests(importers, 'src/module/instructions.ts')
+    expect([...tests]).toEqual([['test/unit/house/mutants.test.ts', 1]])
+    const nearest = [...relatedTests(importers, 'src/module/instructions.ts').keys()]
     expect(nearest[0]).toBe('test/unit/module/instructions.test.ts')
     expect(nearest.length).toBeGreaterThan(10)
     expect(nearest.filter((file) => file.startsWith('test/system/'))).toEqual([])
   })
 
   test('are also found if only a thread runs it', () => {
-    expect(relatedTests(importers, 'src/engine/workers/worker-thread.ts')).toContain(
-      'test/integration/engine.test.ts',
-    )
+    const tests = relatedTests(importers, 'src/engine/workers/worker-thread.ts')
+    expect([...tests.keys()]).toContain('test/integration/engine.test.ts')
   })
 })

@@ -1,0 +1,50 @@
+import type { Report, Selection } from './mutant-runner.ts'
+
+/** What it takes to load a test file, in milliseconds, next to which the tests of small files take nothing. */
+const LOADING_MS = 500
+
+/** Which tests reach which mutant, and how long they take: what a run without a mutant has found. */
+export class Reached {
+  /** The cases by file, by mutant. An empty case is all of the file, an empty file is one that was being loaded. */
+  readonly #cases = new Map<number, Map<string, Set<string>>>()
+  readonly #durations: Report['durations']
+
+  /** @param hits - Lines of a mutant, a file and a case. */
+  constructor(hits: string, durations: Report['durations']) {
+    this.#durations = durations
+    for (const [, mutant, file = '', id = ''] of hits.matchAll(/^(\d+) (\S*) ?(\S*)$/gm)) {
+      const files = this.#cases.get(Number(mutant)) ?? new Map<string, Set<string>>()
+      this.#cases.set(Number(mutant), files)
+      files.set(file, (files.get(file) ?? new Set()).add(id))
+    }
+  }
+
+  /** How many mutants tests reach. */
+  get size(): number {
+    return this.#cases.size
+  }
+
+  /**
+   * The tests that reach a mutant: first those that are near and quick. What runs when a source is loaded is reached by
+   * all that import it.
+   *
+   * @param related - The test files that import the source, with their distances.
+   */
+  testsOf(mutant: number, related: ReadonlyMap<string, number>): Selection[] {
+    const reached = this.#cases.get(mutant)
+    if (!reached) return []
+    const far = Math.max(0, ...related.values()) + 1
+    const loading = reached.has('') ? [...related.keys()] : []
+    const files = [...new Set([...loading, ...reached.keys()])].filter((file) => file in this.#durations)
+    return files
+      .map((file): [cost: number, selection: Selection] => {
+        const ids = loading.includes(file) ? undefined : reached.get(file)
+        const cases = ids && !ids.has('') ? [...ids] : undefined
+        const own = this.#durations[file] ?? {}
+        const duration = (cases ?? Object.keys(own)).reduce((sum, id) => sum + (own[id] ?? 0), 0)
+        return [(LOADING_MS + duration) * (related.get(file) ?? far), cases ? { file, cases } : { file }]
+      })
+      .sort(([a], [b]) => a - b)
+      .map(([, selection]) => selection)
+  }
+}
