@@ -209,6 +209,16 @@ describe('a required attestation', () => {
     ).rejects.toMatchObject({ code: 'WASM_SERVE_ATTESTATION_MISSING' })
   })
 
+  test('that is a signature, stored as cosign 2 stores attestations, is none', async () => {
+    const { privateKey, path, close } = makeKey()
+    onTestFinished(close)
+    const signature = signStatement(privateKey, SIGNATURE_STATEMENT)
+    const content = Buffer.from(JSON.stringify(signature.dsseEnvelope))
+    const evidence: Evidence = [{ kind: 'dsse', origin: DIGEST, content }, ...bundled(signature)]
+    const verified = await verifyArtifact('x', DIGEST, evidence, await policy({ keys: [path] }))
+    expect(verified.predicateTypes).toEqual([])
+  })
+
   test('of another artifact does not count', async () => {
     const { privateKey, path, close } = makeKey()
     onTestFinished(close)
