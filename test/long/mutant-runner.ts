@@ -12,9 +12,19 @@ export interface Selection {
   readonly cases?: readonly string[]
 }
 
+type Failures = readonly { readonly message: string }[] | undefined
+
+interface Failure {
+  readonly file: string
+  /** Undefined if a hook failed, or the file itself. */
+  readonly case?: string
+  /** Whether its time was over. */
+  readonly isLate: boolean
+}
+
 export interface Report {
-  /** In this order. A file without a case: a hook, or the file itself. */
-  readonly failed: readonly { readonly file: string; readonly case?: string }[]
+  /** In this order. */
+  readonly failed: readonly Failure[]
   /** Whether an error was thrown outside of all tests. */
   readonly isDisturbed: boolean
   /** In milliseconds, by the file and by the id of the case. */
@@ -29,18 +39,21 @@ export interface RunnerOptions {
 
 const SWITCH = join(import.meta.dirname, 'mutant-switch.ts')
 
-let failed: { file: string; case?: string }[] = []
+let failed: Failure[] = []
 let durations: Record<string, Record<string, number>> = {}
+const isLate = (errors: Failures = []) => errors.some(({ message }) => message.includes('timed out'))
 const pathOf = ({ moduleId }: { readonly moduleId: string }) => relative(process.cwd(), moduleId)
 const reporter: Reporter = {
   onTestCaseResult(test) {
     const file = pathOf(test.module)
     durations[file] = { ...durations[file], [test.id]: test.diagnostic()?.duration ?? 0 }
-    if (test.result().state === 'failed') failed.push({ file, case: test.id })
+    if (test.result().state === 'failed')
+      failed.push({ file, case: test.id, isLate: isLate(test.result().errors) })
   },
   onTestModuleEnd(module) {
     const file = pathOf(module)
-    if (module.state() === 'failed' && !failed.some((failure) => failure.file === file)) failed.push({ file })
+    if (module.state() === 'failed' && !failed.some((failure) => failure.file === file))
+      failed.push({ file, isLate: isLate(module.errors()) })
   },
 }
 

@@ -3,15 +3,21 @@ import type { Report, Selection } from './mutant-runner.ts'
 /** What it takes to load a test file, in milliseconds, next to which the tests of small files take nothing. */
 const LOADING_MS = 500
 
+/** The tests that reach a mutant are tried for so much of the time that all tests take. Those that are left would hardly ever fail. */
+const SHARE = 0.05
+
 /** Which tests reach which mutant, and how long they take: what a run without a mutant has found. */
 export class Reached {
   /** The cases by file, by mutant. An empty case is all of the file, an empty file is one that was being loaded. */
   readonly #cases = new Map<number, Map<string, Set<string>>>()
   readonly #durations: Report['durations']
+  readonly #maxMs: number
 
   /** @param hits - Lines of a mutant, a file and a case. */
   constructor(hits: string, durations: Report['durations']) {
     this.#durations = durations
+    const files = Object.values(durations)
+    this.#maxMs = SHARE * sum(files.map((cases) => LOADING_MS + sum(Object.values(cases))))
     for (const [, mutant, file = '', id = ''] of hits.matchAll(/^(\d+) (\S*) ?(\S*)$/gm)) {
       const files = this.#cases.get(Number(mutant)) ?? new Map<string, Set<string>>()
       this.#cases.set(Number(mutant), files)
@@ -36,15 +42,29 @@ export class Reached {
     const far = Math.max(0, ...related.values()) + 1
     const loading = reached.has('') ? [...related.keys()] : []
     const files = [...new Set([...loading, ...reached.keys()])].filter((file) => file in this.#durations)
-    return files
-      .map((file): [cost: number, selection: Selection] => {
-        const ids = loading.includes(file) ? undefined : reached.get(file)
-        const cases = ids && !ids.has('') ? [...ids] : undefined
-        const own = this.#durations[file] ?? {}
-        const duration = (cases ?? Object.keys(own)).reduce((sum, id) => sum + (own[id] ?? 0), 0)
-        return [(LOADING_MS + duration) * (related.get(file) ?? far), cases ? { file, cases } : { file }]
+    const found = files.map((file): Found => {
+      const ids = loading.includes(file) ? undefined : reached.get(file)
+      const cases = ids && !ids.has('') ? [...ids] : undefined
+      const own = this.#durations[file] ?? {}
+      const ms = LOADING_MS + sum((cases ?? Object.keys(own)).map((id) => own[id] ?? 0))
+      return { selection: cases ? { file, cases } : { file }, ms, cost: ms * (related.get(file) ?? far) }
+    })
+    let left = this.#maxMs
+    return found
+      .sort((one, other) => one.cost - other.cost)
+      .filter(({ ms }, place) => {
+        left -= ms
+        return place === 0 || left > 0
       })
-      .sort(([a], [b]) => a - b)
-      .map(([, selection]) => selection)
+      .map(({ selection }) => selection)
   }
 }
+
+interface Found {
+  readonly selection: Selection
+  readonly ms: number
+  /** What decides the order: far tests have to be quicker. */
+  readonly cost: number
+}
+
+const sum = (all: readonly number[]) => all.reduce((total, each) => total + each, 0)

@@ -108,15 +108,16 @@ export class MutantTree extends Copy {
   /** Test files whose cases need each other. */
   readonly #joined: Set<string>
   /** Cases that pass alone without a mutant. */
-  readonly #sure = new Set<string>()
+  readonly #sure: Set<string>
   #runner: ChildProcess | undefined
   #runs = 0
 
-  /** @param of - The package, or another such copy. */
-  private constructor(of: string, broken = new Set<string>(), joined = new Set<string>()) {
+  /** @param known - Another copy, with what is known of the tests. */
+  private constructor(of: string, known?: MutantTree) {
     super(of)
-    this.broken = broken
-    this.#joined = joined
+    this.broken = known?.broken ?? new Set()
+    this.#joined = known ? known.#joined : new Set()
+    this.#sure = known ? known.#sure : new Set()
   }
 
   /** @param mutants - By number, from 1. */
@@ -152,7 +153,7 @@ export class MutantTree extends Copy {
 
   /** Another copy with the same mutants. */
   again(): MutantTree {
-    return new MutantTree(this.root, this.broken, this.#joined)
+    return new MutantTree(this.root, this)
   }
 
   /** @param tests - In the order in which they are to run. */
@@ -171,15 +172,15 @@ export class MutantTree extends Copy {
     return isSame ? { name: 'killed', by: 'an error outside of the tests' } : { name: 'survived' }
   }
 
-  /** A case that failed has to pass alone without the mutant. Integration tests show it each time: they depend on more. */
+  /** A case that failed has to pass alone without the mutant: once, or each time if it was too slow, as on a busy machine. */
   async #confirm(
     mutant: number,
     selections: readonly Selection[],
-    { file, case: id }: Report['failed'][number],
+    { file, case: id, isLate }: Report['failed'][number],
   ): Promise<Tested> {
     const key = `${file} ${id}`
     const isWhole = id === undefined || this.#joined.has(file)
-    if (!this.#sure.has(key)) {
+    if (isLate || !this.#sure.has(key)) {
       const report = await this.#run(NONE, [isWhole ? { file } : { file, cases: [id] }])
       if (report === 'silent' || report.failed.length > 0) {
         const unusable = isWhole ? this.broken : this.#joined
@@ -187,7 +188,7 @@ export class MutantTree extends Copy {
         return this.try(mutant, selections)
       }
     }
-    if (file.startsWith('test/unit/')) this.#sure.add(key)
+    this.#sure.add(key)
     return { name: 'killed', by: file }
   }
 
