@@ -55,7 +55,7 @@ const seed = Number(values.seed)
 const end = performance.now() + Number(values.minutes) * 60_000
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const files = ['src', 'test'].flatMap((folder) =>
+const files = ['src', 'scripts', 'test'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
     .filter((path) => path.endsWith('.ts')),
