@@ -533,7 +533,7 @@ describe('questions that a guest asks by its result', () => {
     if (!questions) throw new Error('no questions')
     return questions
   }
-  const forward = (result: object, params?: object) => {
+  const forward = (result: Record<string, unknown>, params?: object) => {
     const answer = open(params).forward(result)
     return answer instanceof InputRequired ? answer.result : answer
   }
