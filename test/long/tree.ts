@@ -25,6 +25,9 @@ const FOR_MUTANT = { bail: 1, testTimeout: 15_000 }
 /** If no test has begun for so much longer than one may take, none will. */
 const SLACK_MS = 10_000
 
+/** How often that is looked at. */
+const WATCH_MS = 500
+
 /** A runner ends after so many runs: then nothing stays that tests have started and mutants have not ended. */
 const RUNS = 50
 
@@ -214,15 +217,20 @@ export class MutantTree extends Copy {
     if (this.#runs++ % RUNS === 0) this.#stop()
     const runner = this.#runner ?? (await this.#startRunner(options))
     this.#runner = runner
-    const limit = options.testTimeout + SLACK_MS
-    writeFileSync(join(this.root, RUNNING), '')
+    const running = join(this.root, RUNNING)
+    writeFileSync(running, '')
+    let [begun, left] = [0, 0]
     let watch: NodeJS.Timeout | undefined
     const report = await new Promise<Report | 'silent'>((resolve) => {
       runner.once('message', resolve).once('exit', () => resolve('silent'))
       runner.send(selections)
+      // Not by the clock: all of these processes may be stopped for a while.
       watch = setInterval(() => {
-        if (Date.now() - statSync(join(this.root, RUNNING)).mtimeMs > limit) resolve('silent')
-      }, 500)
+        const { mtimeMs } = statSync(running)
+        left = mtimeMs === begun ? left - WATCH_MS : options.testTimeout + SLACK_MS
+        begun = mtimeMs
+        if (left < 0) resolve('silent')
+      }, WATCH_MS)
     })
     clearInterval(watch)
     runner.removeAllListeners()
