@@ -465,3 +465,29 @@ test('a long file is read in a thread while the process serves, with the same va
   expect(refused).toMatchObject({ code: 'WASM_SERVE_CONFIG_INVALID' })
   await expect(read(true)).rejects.toEqual(refused)
 })
+
+test.each<[what: string, format: ConfigFormat, most: number, make: (levels: number) => string]>([
+  ['lists in JSON', 'json', 32, (n) => `{"x-a": ${'['.repeat(n)}${']'.repeat(n)}}`],
+  ['objects in JSON', 'json', 32, (n) => `${'{"x-a":'.repeat(n)}1${'}'.repeat(n)}`],
+  ['lists in YAML', 'yaml', 32, (n) => `x-a: ${'['.repeat(n)}${']'.repeat(n)}`],
+  ['maps in YAML', 'yaml', 32, (n) => `${'{x-a: '.repeat(n)}1${'}'.repeat(n)}`],
+  [
+    'lines in YAML',
+    'yaml',
+    32,
+    (n) => Array.from({ length: n }, (_, at) => `${' '.repeat(at)}x-a:`).join('\n'),
+  ],
+  [
+    'aliases, each of which counts as a level,',
+    'yaml',
+    16,
+    (n) =>
+      Array.from({ length: n }, (_, at) =>
+        at === 0 ? 'x-0: &a0 [1]' : `x-${at}: &a${at} [*a${at - 1}]`,
+      ).join('\n'),
+  ],
+])('%s may be inside each other, but not more than 32 levels', (_, format, most, make) => {
+  const isTooDeep = (levels: number) =>
+    problemsIn(format, make(levels)).some((each) => each.includes('32 levels'))
+  expect([isTooDeep(most), isTooDeep(most + 1)]).toEqual([false, true])
+})
