@@ -15,14 +15,25 @@ const OF_TEXTS = [
   'test/unit/bench/**',
 ]
 
+/** System tests that run the sources in their own process, in some seconds, and reach what no other test does. */
+const IN_PROCESS = [
+  ...['admin-api-changes', 'admin-lists', 'streamed-calls', 'option-changes', 'metrics', 'state-trust'],
+  ...['cli-config', 'registry-commands', 'scripts', 'scripts-types', 'trust-negative'],
+  ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
+]
+
 /**
  * How the tests run for a mutant; `mutant-runner.ts` starts them in a copy of the tree, which has the files of threads.
- * Unit and integration tests are one project, so that they run in one process.
+ * All of these tests are one project, so that they run in one process.
  */
 export default {
   cacheDir: 'node_modules.cache',
   test: {
-    include: [...PROJECTS.unit.include, ...PROJECTS.integration.include],
+    include: [
+      ...PROJECTS.unit.include,
+      ...PROJECTS.integration.include,
+      ...IN_PROCESS.map((name) => `test/system/${name}.test.ts`),
+    ],
     exclude: OF_TEXTS,
     setupFiles: 'test/long/mutant-test.ts',
     isolate: PROJECTS.unit.isolate,

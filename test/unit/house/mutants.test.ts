@@ -119,13 +119,12 @@ describe('the tests of a source', () => {
   )
   const importers = findImporters(ROOT, files)
 
-  test('are those that import it: the nearest first, no system tests', () => {
+  test('are those that import it: the nearest first', () => {
     const tests = relatedTests(importers, 'test/long/mutants.ts')
     expect([...tests]).toEqual([['test/unit/house/mutants.test.ts', 1]])
     const nearest = [...relatedTests(importers, 'src/module/instructions.ts').keys()]
     expect(nearest[0]).toBe('test/unit/module/instructions.test.ts')
     expect(nearest.length).toBeGreaterThan(10)
-    expect(nearest.filter((file) => file.startsWith('test/system/'))).toEqual([])
   })
 
   test('are also found if only a thread runs it', () => {
