@@ -17,8 +17,16 @@ const OF_TEXTS = [
 
 /** System tests that run the sources in their own process, in some seconds, and reach what no other test does. */
 const IN_PROCESS = [
-  ...['admin-api-changes', 'admin-lists', 'streamed-calls', 'option-changes', 'metrics', 'state-trust'],
-  ...['cli-config', 'registry-commands', 'scripts', 'scripts-types', 'trust-negative'],
+  ...[
+    'admin-api-changes',
+    'admin-lists',
+    'streamed-calls',
+    'option-changes',
+    'metrics',
+    'state-trust',
+    'trust-negative',
+  ],
+  ...['cli-config', 'fleet-command', 'registry-commands', 'scripts', 'scripts-types', 'state-redis'],
   ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
