@@ -197,13 +197,13 @@ export class MutantTree extends Copy {
 
   /** Files share a process: one may wait for what another one has left. */
   async #confirmSilence(mutant: number, selections: readonly Selection[]): Promise<Tested> {
-    const [by = ''] = this.#running.split(' ')
-    const own = selections.filter(({ file }) => file === by)
-    const others = selections.filter(({ file }) => file !== by)
-    if (own.length === 0) return { name: 'timed out', by: 'the start of a file' }
-    if ((await this.#run(mutant, own)) !== 'silent') return this.try(mutant, others)
-    if ((await this.#run(NONE, own)) !== 'silent') return { name: 'timed out', by }
-    this.broken.add(by)
+    const [running = ''] = this.#running.split(' ')
+    const suspect = selections.find(({ file }) => file === running) ?? selections[0]
+    if (!suspect) return { name: 'survived' }
+    const others = selections.filter((selection) => selection !== suspect)
+    if ((await this.#run(mutant, [suspect])) !== 'silent') return this.try(mutant, others)
+    if ((await this.#run(NONE, [suspect])) !== 'silent') return { name: 'timed out', by: suspect.file }
+    this.broken.add(suspect.file)
     return this.try(mutant, others)
   }
 
@@ -240,7 +240,9 @@ export class MutantTree extends Copy {
 
   async #startRunner(options: RunnerOptions): Promise<ChildProcess> {
     const runner = this.start([...RUNNER, JSON.stringify(options)])
+    runner.once('exit', () => runner.emit('error', new Error('the tests cannot be started')))
     await once(runner, 'message')
+    runner.removeAllListeners()
     return runner
   }
 
