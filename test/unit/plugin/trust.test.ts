@@ -391,6 +391,9 @@ describe('evidence', () => {
     '[1]',
     '[{"kind":"other","origin":"a","content":""}]',
     '[{"kind":"dsse","origin":1,"content":""}]',
+    '[{"kind":"dsse","origin":"a"}]',
+    '[{"kind":"dsse","origin":"a","content":"*"}]',
+    '[{"kind":"dsse","origin":"a","content":"","signature":1}]',
   ])('of a broken cache is none: %s', (text) => {
     expect(parseEvidence(text)).toBeUndefined()
   })
