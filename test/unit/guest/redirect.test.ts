@@ -63,3 +63,14 @@ test.each([
 test('a location that is no URL is refused', () => {
   expect(() => follow(302, 'https://')).toThrow('redirected to an invalid URL')
 })
+
+test.each([
+  [301, 'PUT', 'PUT'],
+  [302, 'DELETE', 'DELETE'],
+  [303, 'PUT', 'GET'],
+  [303, 'HEAD', 'HEAD'],
+  [307, 'POST', 'POST'],
+])('after %i the method of a %s is %s', (status, method, next) => {
+  const headers = { location: '/c' }
+  expect(redirectedRequest({ ...request, method }, { status, headers })?.method).toBe(next)
+})
