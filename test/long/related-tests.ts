@@ -30,5 +30,7 @@ export function relatedTests(importers: Importers, source: string): Map<string, 
   for (const [file, distance] of distances)
     for (const importer of importers.get(file) ?? [])
       if (!distances.has(importer)) distances.set(importer, distance + 1)
-  return new Map([...distances].filter(([file]) => /^test\/(unit|integration|system)\/.*\.test\.ts$/.test(file)))
+  return new Map(
+    [...distances].filter(([file]) => /^test\/(unit|integration|system)\/.*\.test\.ts$/.test(file)),
+  )
 }
