@@ -4,7 +4,7 @@ import type { Report, Selection } from './mutant-runner.ts'
 const LOADING_MS = 500
 
 /** The tests that reach a mutant are tried for so much of the time that all tests take. Those that are left would hardly ever fail. */
-const SHARE = 0.05
+const SHARE = 0.02
 
 /** Which tests reach which mutant, and how long they take: what a run without a mutant has found. */
 export class Reached {
