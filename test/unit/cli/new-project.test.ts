@@ -1,12 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { findLanguage } from '../../../src/cli/new/languages.ts'
+import { findLanguage, LANGUAGE_NAMES, purposesOf } from '../../../src/cli/new/languages.ts'
 import { makeProject } from '../../../src/cli/new/project.ts'
+import type { Purpose } from '../../../src/cli/new/purposes.ts'
 
 /** Makes a project named greeter. @returns its folder. */
-function make(word: string): string {
+function make(word: string, purpose: Purpose = 'hello'): string {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-new-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const language = findLanguage(word)
@@ -14,7 +15,7 @@ function make(word: string): string {
   const before = process.cwd()
   process.chdir(folder)
   try {
-    makeProject({ language, purpose: 'hello', name: 'greeter' })
+    makeProject({ language, purpose, name: 'greeter' })
   } finally {
     process.chdir(before)
   }
@@ -42,4 +43,18 @@ test('a project in TypeScript is served without a build', () => {
     scripts: { dev: 'wasm-serve dev', build: 'wasm-serve build greeter.ts' },
   })
   expect(readFileSync(join(folder, 'wasm-serve.yaml'), 'utf8')).toContain('plugin: greeter.ts')
+})
+
+const PROJECTS = LANGUAGE_NAMES.flatMap((word) => {
+  const language = findLanguage(word)
+  return language ? purposesOf(language).map((purpose) => [word, purpose, language.title] as const) : []
+})
+
+test.each(PROJECTS)('a project in %s for %s has all of its files', (word, purpose, title) => {
+  const folder = make(word, purpose)
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((each) => each.isFile())
+  const texts = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'utf8'))
+  expect(texts.filter((text) => text === '')).toEqual([])
+  expect(texts.join('\n')).not.toContain('PLUGIN')
+  expect(readFileSync(join(folder, 'README.md'), 'utf8')).toContain(title)
 })
