@@ -34,6 +34,8 @@ export interface Report {
 /** What the runner is started with, as JSON: how the tests of one of its runs end. */
 export interface RunnerOptions {
   readonly bail: number
+  /** The part of all tests, if all are asked for. */
+  readonly shard?: string
   readonly testTimeout: number
 }
 

@@ -1,13 +1,13 @@
 import { appendFileSync, readFileSync } from 'node:fs'
 
 /*
- * In a copy of the sources that has all mutants, decides which one runs: `tree.ts` exchanges the number, also in bundles. With
+ * In a copy of the sources that has all mutants, decides which one runs: `tree.ts` exchanges the number and the folder, also in bundles. With
  * 0 none does, and each mutant that is reached is noted, with the file of the test that runs, and its case. In other threads
  * and processes the case is not known: there it may have been reached by all cases of the file.
  */
 
 const ACTIVE = Number('mutant:0000000'.slice(7))
-const HITS = 'hits:'.slice(5)
+const HITS = 'mutant-hits:'.slice(12)
 const reached = new Set<number>()
 let running: string | undefined
 

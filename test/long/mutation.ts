@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { apply, type Mutant, mutantsOf } from './mutants.ts'
 import { keepSection, renderOrigin } from './page.ts'
-import type { Reached } from './reached.ts'
+import { Reached } from './reached.ts'
 import { findImporters, relatedTests } from './related-tests.ts'
 import { CompiledTree, MutantTree, type Tested } from './tree.ts'
 
@@ -99,11 +99,12 @@ if (results.length < drawn.size) process.exitCode = 1
 /** @returns test files that fail without a mutant. */
 async function tryAll(): Promise<readonly string[]> {
   const first = await MutantTree.of(root, new Map(left))
-  copies.push(first)
-  reached = await first.findTests()
+  const trees = [first, ...Array.from({ length: TREES - 1 }, () => first.again())]
+  copies.push(...trees)
+  reached = new Reached(await Promise.all(trees.map((tree, at) => tree.findTests(`${at + 1}/${TREES}`))))
   const failing = [...first.broken].join(', ') || 'none'
   console.log(`${reached.size} mutants are reached; fail without any: ${failing}`)
-  await Promise.all([first, ...Array.from({ length: TREES - 1 }, () => first.again())].map(tryMutants))
+  await Promise.all(trees.map(tryMutants))
   closeCopies()
   return [...first.broken]
 }
@@ -136,7 +137,7 @@ function keep(): void {
 /** Tries one mutant after another, until all are tried. */
 async function tryMutants(tree: MutantTree): Promise<void> {
   const compiled = new CompiledTree(root)
-  copies.push(tree, compiled)
+  copies.push(compiled)
   for (let next = left.shift(); next && performance.now() < end; next = left.shift()) {
     const [number, mutant] = next
     const tests = reached.testsOf(number, relatedTests(importers, mutant.file))

@@ -1,10 +1,17 @@
 import type { Report, Selection } from './mutant-runner.ts'
 
 /** What it takes to load a test file, in milliseconds, next to which the tests of small files take nothing. */
-const LOADING_MS = 500
+const LOADING_MS = 100
 
 /** The tests that reach a mutant are tried for so much of the time that all tests take. Those that are left would hardly ever fail. */
-const SHARE = 0.02
+const SHARE = 0.05
+
+/** What a run without a mutant has found. */
+export interface Found {
+  /** Lines of a mutant, a file and a case. */
+  readonly hits: string
+  readonly durations: Report['durations']
+}
 
 /** Which tests reach which mutant, and how long they take: what a run without a mutant has found. */
 export class Reached {
@@ -13,11 +20,11 @@ export class Reached {
   readonly #durations: Report['durations']
   readonly #maxMs: number
 
-  /** @param hits - Lines of a mutant, a file and a case. */
-  constructor(hits: string, durations: Report['durations']) {
-    this.#durations = durations
-    const files = Object.values(durations)
+  constructor(parts: readonly Found[]) {
+    this.#durations = Object.assign({}, ...parts.map(({ durations }) => durations))
+    const files = Object.values(this.#durations)
     this.#maxMs = SHARE * sum(files.map((cases) => LOADING_MS + sum(Object.values(cases))))
+    const hits = parts.map((part) => part.hits).join('')
     for (const [, mutant, file = '', id = ''] of hits.matchAll(/^(\d+) (\S*) ?(\S*)$/gm)) {
       const files = this.#cases.get(Number(mutant)) ?? new Map<string, Set<string>>()
       this.#cases.set(Number(mutant), files)
@@ -42,7 +49,7 @@ export class Reached {
     const far = Math.max(0, ...related.values()) + 1
     const loading = reached.has('') ? [...related.keys()] : []
     const files = [...new Set([...loading, ...reached.keys()])].filter((file) => file in this.#durations)
-    const found = files.map((file): Found => {
+    const found = files.map((file): Ordered => {
       const ids = loading.includes(file) ? undefined : reached.get(file)
       const cases = ids && !ids.has('') ? [...ids] : undefined
       const own = this.#durations[file] ?? {}
@@ -60,7 +67,7 @@ export class Reached {
   }
 }
 
-interface Found {
+interface Ordered {
   readonly selection: Selection
   readonly ms: number
   /** What decides the order: far tests have to be quicker. */

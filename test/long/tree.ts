@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, relative } from 'node:path'
 import type { Report, RunnerOptions, Selection } from './mutant-runner.ts'
 import { apply, applyAll, type Mutant } from './mutants.ts'
-import { Reached } from './reached.ts'
+import type { Found } from './reached.ts'
 
 /** How the tests of the first run end, and those for a mutant. Each is tried three times (mutant.config.ts). */
 const FIRST = { bail: 0, testTimeout: 30_000 }
@@ -49,10 +49,14 @@ const COMPILER = [
 const SWITCH = 'test/long/mutant-switch.ts'
 const BUNDLES = ['dist', 'lib']
 const NUMBER = /mutant:\d{7}/g
+const HITS = /mutant-hits:[\w./-]*/g
+/** No mutant, whose tests are noted, or not. */
+const NOTED = 0
 const NONE = 9_999_999
 
 /** The test that runs, as `mutant-test.ts` notes it; its time is when the test began. */
-const RUNNING = 'test-hits/test'
+const HITS_FOLDER = 'test-hits'
+const RUNNING = `${HITS_FOLDER}/test`
 
 /** Whether tests failed; if they did not end, there is a loop without an end. */
 export type Tested =
@@ -131,27 +135,25 @@ export class MutantTree extends Copy {
       const own = new Map([...mutants].filter(([, mutant]) => mutant.file === file))
       writeFileSync(path, applyAll(readFileSync(path, 'utf8'), own, relative(dirname(file), SWITCH)))
     }
-    const hits = join(tree.root, 'test-hits')
-    mkdirSync(hits)
-    writeFileSync(join(hits, 'hits'), '')
-    writeFileSync(join(hits, 'test'), '')
-    const path = join(tree.root, SWITCH)
-    writeFileSync(path, readFileSync(path, 'utf8').replace('hits:', `hits:${hits}`))
+    mkdirSync(join(tree.root, HITS_FOLDER))
     if ((await tree.run(BUNDLE)) !== 0) throw new Error('the threads cannot be built with mutants')
     return tree
   }
 
   /**
-   * Runs all tests without a mutant.
+   * Runs a part of all tests without a mutant.
    *
+   * @param part - Such as `1/2`.
    * @throws if they do not end: then nobody knows what those that are left would reach.
    */
-  async findTests(): Promise<Reached> {
-    const report = await this.#ask([], FIRST)
+  async findTests(part: string): Promise<Found> {
+    writeFileSync(join(this.root, HITS_FOLDER, 'hits'), '')
+    this.#activate(NOTED)
+    const report = await this.#ask([], { ...FIRST, shard: part })
     if (report === 'silent') throw new Error(`without a mutant ${this.#running} does not end`)
     for (const { file } of report.failed) this.broken.add(file)
     this.#stop()
-    return new Reached(readFileSync(join(this.root, 'test-hits/hits'), 'utf8'), report.durations)
+    return { hits: readFileSync(join(this.root, HITS_FOLDER, 'hits'), 'utf8'), durations: report.durations }
   }
 
   /** Another copy with the same mutants. */
@@ -258,7 +260,9 @@ export class MutantTree extends Copy {
     for (const file of [SWITCH, ...bundles.filter((name) => /\.c?js$/.test(name))]) {
       const path = join(this.root, file)
       const text = readFileSync(path, 'utf8')
-      const changed = text.replace(NUMBER, `mutant:${String(mutant).padStart(7, '0')}`)
+      const changed = text
+        .replace(NUMBER, `mutant:${String(mutant).padStart(7, '0')}`)
+        .replace(HITS, `mutant-hits:${join(this.root, HITS_FOLDER)}`)
       if (changed !== text) writeFileSync(path, changed)
     }
   }

@@ -146,7 +146,7 @@ describe('the cases that reach a mutant', () => {
     ['slow', 1],
     ['unknown', 1],
   ])
-  const testsOf = (hits: string) => new Reached(hits, durations).testsOf(1, related)
+  const testsOf = (hits: string) => new Reached([{ hits, durations }]).testsOf(1, related)
 
   test('run, and no others, with the near and quick ones first', () => {
     expect(testsOf('1 far f1\n1 near n2\n2 near n1\n1 far f2\n')).toEqual([
