@@ -82,7 +82,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 
 /** Which tests reach the mutants that are left. */
 let reached: Reached
-const broken = left.length > 0 ? await tryAll() : []
+const broken = left.length > 0 && performance.now() < end ? await tryAll() : []
 
 const results: readonly Result[] = [...drawn].flatMap(([key, mutant]) => {
   const outcome = kept.get(key)
