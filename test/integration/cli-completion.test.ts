@@ -10,3 +10,11 @@ test.each([
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toContain('bash, zsh or fish')
 })
+
+test('fish has names of flags without their hyphens, with their values', async () => {
+  const { stdout } = await run(['completion', 'fish'])
+  const lines = stdout.split('\n')
+  expect(lines).toContain('complete -c wasm-serve -l port -x')
+  expect(lines).toContain('complete -c wasm-serve -s c -x')
+  expect(lines).toContain("complete -c wasm-serve -l engine -x -a 'inline workers subprocess'")
+})

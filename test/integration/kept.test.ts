@@ -63,6 +63,13 @@ test('a change of a route that is aborted closes nothing, and neither does a rel
   expect(await isOpen(connection)).toBe(true)
 })
 
+test('a limit that instances enforce holds for calls after the reload that changes it', async () => {
+  const { deployments, to, post } = await changing([OTHER])
+  expect((await post('/other', 'abc')).status).toBe(200)
+  await deployments.apply(to([{ ...OTHER, outputLimit: 2 }]), 'test')
+  expect((await post('/other', 'abc')).status).toBe(502)
+})
+
 test('instances that are kept have the options of the change that is live', async () => {
   const withHeader = (value: string) => [{ ...OTHER, headers: { 'x-a': value } }]
   const { deployments, to, url } = await changing(withHeader('1'))

@@ -120,7 +120,8 @@ function mutate(node: ESTree.Node, source: string, add: Add): void {
       for (const code of otherValues(node.value)) add(node, node, code)
       break
     case 'BinaryExpression':
-      if (LIMIT.test(node.operator)) add(node, node.right, `(${text(node.right)}) * 4`)
+      if (LIMIT.test(node.operator) && text(node.right) !== '0')
+        add(node, node.right, `(${text(node.right)}) * 4`)
       otherOperator(node.left.end, node.right.start, node.operator)
       break
     case 'LogicalExpression':

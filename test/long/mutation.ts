@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { apply, type Mutant, mutantsOf } from './mutants.ts'
 import { keepSection, renderOrigin } from './page.ts'
+import { Reached } from './reached.ts'
 import { findImporters, relatedTests } from './related-tests.ts'
 import { CompiledTree, MutantTree, type Tested } from './tree.ts'
 
@@ -54,7 +55,7 @@ const seed = Number(values.seed)
 const end = performance.now() + Number(values.minutes) * 60_000
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const files = ['src', 'test'].flatMap((folder) =>
+const files = ['src', 'scripts', 'test'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
     .filter((path) => path.endsWith('.ts')),
@@ -73,14 +74,15 @@ console.log(
 )
 
 const copies: { close(): void }[] = []
-process.once('exit', () => {
-  for (const copy of copies) copy.close()
-})
+const closeCopies = () => {
+  for (const copy of copies.splice(0)) copy.close()
+}
+process.once('exit', closeCopies)
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-/** Test files that reach each mutant that is left, by its number. */
-let reaching: ReadonlyMap<number, ReadonlySet<string>> = new Map()
-const broken = left.length > 0 ? await tryAll() : []
+/** Which tests reach the mutants that are left. */
+let reached: Reached
+const broken = left.length > 0 && performance.now() < end ? await tryAll() : []
 
 const results: readonly Result[] = [...drawn].flatMap(([key, mutant]) => {
   const outcome = kept.get(key)
@@ -97,11 +99,13 @@ if (results.length < drawn.size) process.exitCode = 1
 /** @returns test files that fail without a mutant. */
 async function tryAll(): Promise<readonly string[]> {
   const first = await MutantTree.of(root, new Map(left))
-  copies.push(first)
-  reaching = await first.findTests()
+  const trees = [first, ...Array.from({ length: TREES - 1 }, () => first.again())]
+  copies.push(...trees)
+  reached = new Reached(await Promise.all(trees.map((tree, at) => tree.findTests(`${at + 1}/${TREES}`))))
   const failing = [...first.broken].join(', ') || 'none'
-  console.log(`${reaching.size} mutants are reached; fail without any: ${failing}`)
-  await Promise.all([first, ...Array.from({ length: TREES - 1 }, () => first.again())].map(tryMutants))
+  console.log(`${reached.size} mutants are reached; fail without any: ${failing}`)
+  await Promise.all(trees.map(tryMutants))
+  closeCopies()
   return [...first.broken]
 }
 
@@ -133,28 +137,19 @@ function keep(): void {
 /** Tries one mutant after another, until all are tried. */
 async function tryMutants(tree: MutantTree): Promise<void> {
   const compiled = new CompiledTree(root)
-  copies.push(tree, compiled)
+  copies.push(compiled)
   for (let next = left.shift(); next && performance.now() < end; next = left.shift()) {
     const [number, mutant] = next
-    const tests = testsOf(number, mutant)
+    const tests = reached.testsOf(number, relatedTests(importers, mutant.file))
     const tested = await tree.try(number, tests)
     const isRefused = tested.name === 'survived' && !(await compiled.accepts(mutant))
     const outcome = isRefused ? 'refused' : tested.name
     const [key = ''] = [...drawn].find(([, each]) => each === mutant) ?? []
     kept.set(key, { outcome, isReached: tests.length > 0 })
     keep()
-    const by = tested.name === 'killed' && tested.by !== undefined ? ` by ${tested.by}` : ''
+    const by = tested.name === 'survived' ? '' : ` by ${tested.by}`
     console.log(`${kept.size}: ${outcome}${by}: ${renderDiff(mutant)}\n`)
   }
-}
-
-/** The tests that reach a mutant, the nearest first. What runs when a file is loaded is reached by all that import it. */
-function testsOf(number: number, { file }: Mutant): string[] {
-  const reached = reaching.get(number)
-  if (!reached) return []
-  const related = relatedTests(importers, file)
-  const own = reached.has('') ? related : related.filter((test) => reached.has(test))
-  return [...new Set([...own, ...reached])].filter((test) => test !== '')
 }
 
 function isCheck({ mutant }: Result): boolean {

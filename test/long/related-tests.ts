@@ -24,9 +24,13 @@ export function findImporters(root: string, files: readonly string[]): Importers
   return importers
 }
 
-/** The tests that import a source, directly or through others: the nearest first. */
-export function relatedTests(importers: Importers, source: string): string[] {
-  const reached = new Set([source])
-  for (const file of reached) for (const importer of importers.get(file) ?? []) reached.add(importer)
-  return [...reached].filter((file) => /^test\/(unit|integration)\/.*\.test\.ts$/.test(file))
+/** The tests that import a source, directly or through others, with the length of the shortest way. */
+export function relatedTests(importers: Importers, source: string): Map<string, number> {
+  const distances = new Map([[source, 0]])
+  for (const [file, distance] of distances)
+    for (const importer of importers.get(file) ?? [])
+      if (!distances.has(importer)) distances.set(importer, distance + 1)
+  return new Map(
+    [...distances].filter(([file]) => /^test\/(unit|integration|system)\/.*\.test\.ts$/.test(file)),
+  )
 }

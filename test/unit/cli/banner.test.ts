@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { renderBanner } from '../../../src/cli/banner.ts'
+import { renderBanner, renderEngine } from '../../../src/cli/banner.ts'
 import type { ServedRoute } from '../../../src/options/served-route.ts'
 
 const route = (url: string): ServedRoute => ({
@@ -55,4 +55,14 @@ test('tools have their names, and the URL of their endpoint', () => {
   expect(renderBanner('http://127.0.0.1:3000', [tool('a', false)], false, { mcpUrl: '/mcp' })).toContain(
     'curl',
   )
+})
+
+test.each<[Partial<ServedRoute>, string]>([
+  [{}, 'inline'],
+  [{ engine: 'workers', workers: 1, engineReason: 'WASI' }, '1 worker (WASI)'],
+  [{ engine: 'workers', workers: 2 }, '2 workers'],
+  [{ engine: 'subprocess', workers: 1 }, '1 process'],
+  [{ engine: 'subprocess', workers: 4 }, '4 processes'],
+])('where guests run: %j is %s', (engine, text) => {
+  expect(renderEngine({ ...route('/'), ...engine })).toBe(text)
 })

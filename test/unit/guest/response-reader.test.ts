@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { joinHeaders } from '../../../src/guest/outbound/client.ts'
 import { ResponseReader } from '../../../src/guest/outbound/response-reader.ts'
 
 test('of a response of many small pieces a bounded number is read in a turn of the event loop', async () => {
@@ -21,4 +22,9 @@ test('of a response of many small pieces a bounded number is read in a turn of t
     expect(turns).toBeLessThan(100)
   }
   while (!reader.isComplete) await turn()
+})
+
+test('headers that come several times are one, by their names in lower case', () => {
+  expect(joinHeaders(['A', '1', 'b', '2', 'a', '3'])).toEqual({ a: '1, 3', b: '2' })
+  expect(joinHeaders([])).toEqual({})
 })

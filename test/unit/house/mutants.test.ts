@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { parseSync } from 'rolldown/utils'
 import { describe, expect, test } from 'vitest'
 import { apply, applyAll, mutantsOf } from '../../long/mutants.ts'
+import { Reached } from '../../long/reached.ts'
 import { findImporters, relatedTests } from '../../long/related-tests.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
@@ -118,18 +119,52 @@ describe('the tests of a source', () => {
   )
   const importers = findImporters(ROOT, files)
 
-  test('are those that import it: the nearest first, no system tests', () => {
+  test('are those that import it: the nearest first', () => {
     const tests = relatedTests(importers, 'test/long/mutants.ts')
-    expect(tests).toEqual(['test/unit/house/mutants.test.ts'])
-    const nearest = relatedTests(importers, 'src/module/instructions.ts')
+    expect([...tests]).toEqual([['test/unit/house/mutants.test.ts', 1]])
+    const nearest = [...relatedTests(importers, 'src/module/instructions.ts').keys()]
     expect(nearest[0]).toBe('test/unit/module/instructions.test.ts')
     expect(nearest.length).toBeGreaterThan(10)
-    expect(nearest.filter((file) => file.startsWith('test/system/'))).toEqual([])
   })
 
   test('are also found if only a thread runs it', () => {
-    expect(relatedTests(importers, 'src/engine/workers/worker-thread.ts')).toContain(
-      'test/integration/engine.test.ts',
-    )
+    const tests = relatedTests(importers, 'src/engine/workers/worker-thread.ts')
+    expect([...tests.keys()]).toContain('test/integration/engine.test.ts')
+  })
+})
+
+describe('the cases that reach a mutant', () => {
+  const durations = {
+    near: { n1: 10, n2: 20 },
+    far: { f1: 10, f2: 30 },
+    slow: { s1: 100_000 },
+    other: { o1: 60_000 },
+  }
+  const related = new Map([
+    ['near', 1],
+    ['far', 3],
+    ['slow', 1],
+    ['unknown', 1],
+  ])
+  const testsOf = (hits: string) => new Reached([{ hits, durations }]).testsOf(1, related)
+
+  test('run, and no others, with the near and quick ones first', () => {
+    expect(testsOf('1 far f1\n1 near n2\n2 near n1\n1 far f2\n')).toEqual([
+      { file: 'near', cases: ['n2'] },
+      { file: 'far', cases: ['f1', 'f2'] },
+    ])
+    expect(testsOf('2 near n1\n')).toEqual([])
+  })
+
+  test('are those of the whole file, if a hook or a thread reaches it', () => {
+    expect(testsOf('1 near n2\n1 near\n')).toEqual([{ file: 'near' }])
+  })
+
+  test('are those of all files that import it, if it runs when they are loaded', () => {
+    expect(testsOf('1 \n1 other o1\n')).toEqual([{ file: 'near' }, { file: 'far' }])
+  })
+
+  test('are left out after a part of the time of all tests, but for the first', () => {
+    expect(testsOf('1 slow s1\n1 other o1\n')).toEqual([{ file: 'slow', cases: ['s1'] }])
   })
 })

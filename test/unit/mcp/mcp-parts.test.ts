@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
 import { Answer } from '../../../src/mcp/answer.ts'
 import { channelTo, noChanges } from '../../../src/mcp/guest-messages.ts'
@@ -518,5 +518,71 @@ test('answers that are too large to be sent back with the next question end the 
   expect(ask(first, 'x'.repeat(600_000))).toMatchObject({
     code: -32_603,
     message: expect.stringContaining('524288'),
+  })
+})
+
+describe('questions that a guest asks by its result', () => {
+  const states = new RequestStates('a secret of a test')
+  const client = clientOf({ ip: '127.0.0.1' } as never, [])
+  const ROOTS = { method: 'roots/list' }
+  const open = (params: object = {}) => {
+    const whole = { name: 'a', ...params }
+    const text = JSON.stringify({ params: whole })
+    const request = { kind: 'request', id: 1, method: 'tools/call', params: whole, text } as const
+    const questions = questionsOf(request, client, states, { roots: {}, elicitation: {} })
+    if (!questions) throw new Error('no questions')
+    return questions
+  }
+  const forward = (result: Record<string, unknown>, params?: object) => {
+    const answer = open(params).forward(result)
+    return answer instanceof InputRequired ? answer.result : answer
+  }
+
+  test('are passed on, with a state that the client sends back', () => {
+    expect(forward({ inputRequests: { mine: ROOTS } })).toEqual({
+      resultType: 'input_required',
+      requestState: expect.any(String),
+      inputRequests: { mine: { method: 'roots/list', params: {} } },
+    })
+  })
+
+  test.each([
+    [{}],
+    [{ inputRequests: [] }],
+    [{ inputRequests: { a: 1 } }],
+    [{ inputRequests: { a: { method: 'tools/list' } } }],
+    [{ inputRequests: { a: { method: 'roots/list', params: 1 } } }],
+  ])('are none if they are not what MCP defines: %j', (result) => {
+    expect(forward(result)).toBeUndefined()
+  })
+
+  test('end the request if the client cannot answer one of them', () => {
+    const message = { messages: [], maxTokens: 1 }
+    const requests = { a: ROOTS, b: { method: 'sampling/createMessage', params: message } }
+    expect(forward({ inputRequests: requests })).toMatchObject({ status: 400 })
+  })
+
+  test('are answered with the answers that were asked for, and the state that the guest gave', () => {
+    const asked = forward({ inputRequests: { mine: ROOTS }, requestState: { step: 1 } })
+    const given = {
+      requestState: (asked as { requestState: string }).requestState,
+      inputResponses: { mine: { roots: [] }, other: {} },
+    }
+    expect(open(given).responses).toEqual([
+      ['inputResponses', '{"mine":{"roots":[]}}'],
+      ['requestState', '{"step":1}'],
+    ])
+    expect(open().responses).toEqual([])
+  })
+
+  test('may be a state alone, so that the guest is called again, but not without an end', () => {
+    let result: unknown = forward({ requestState: 1 })
+    expect(result).toEqual({ resultType: 'input_required', requestState: expect.any(String) })
+    for (let times = 0; result && 'requestState' in (result as object); times++) {
+      expect(times).toBeLessThan(1_000)
+      const { requestState } = result as { requestState: string }
+      result = forward({ requestState: 1 }, { requestState })
+    }
+    expect(result).toMatchObject({ message: expect.stringContaining('called again') })
   })
 })

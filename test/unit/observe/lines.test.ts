@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { LineWriter } from '../../../src/observe/log/lines.ts'
+import { LineWriter, renderLine } from '../../../src/observe/log/lines.ts'
 
 /** A descriptor whose writes are held until they are answered. */
 function openHeld(maxBytes = 1_000) {
@@ -153,4 +153,23 @@ test.runIf(process.platform === 'linux')('a full disk neither throws nor holds t
   for (let i = 0; i < 1_000; i++) lines.write('a line\n')
   expect(await lines.settled(60_000)).toBe(false)
   lines.writeRest(60_000)
+})
+
+test('a line for people has the time, the level, and values that could be misread in quotes', () => {
+  const entry = {
+    level: 'warn',
+    time: '2026-01-02T03:04:05.678Z',
+    msg: 'slow',
+    url: '/a',
+    words: 'a b',
+    count: 3,
+    none: '',
+  }
+  expect(renderLine(entry)).toBe('03:04:05 WARN  slow url=/a words="a b" count=3 none=""\n')
+  expect(renderLine({ ...entry, level: 'error', err: { stack: 'Error: a\n    at b' } })).toBe(
+    '03:04:05 ERROR slow url=/a words="a b" count=3 none=""\nError: a\n    at b\n',
+  )
+  expect(renderLine({ level: 'warn', time: entry.time, msg: 'slow' }, true)).toContain(
+    '\x1b[90m03:04:05\x1b[0m \x1b[33mWARN \x1b[0m slow',
+  )
 })

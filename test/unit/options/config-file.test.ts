@@ -350,18 +350,33 @@ test('flags win over the environment, over the route, over its plug-in, over def
   const path = join(folder(), 'c.yaml')
   writeFileSync(
     path,
-    `defaults: { config: { a: defaults, b: defaults, c: defaults, d: defaults, e: defaults } }
+    `port: 3
+host: file
+graceMs: 3
+downloadLimit: 3
+cacheFolder: file
+downloadTimeoutMs: 3
+defaults: { config: { a: defaults, b: defaults, c: defaults, d: defaults, e: defaults } }
 plugins: { mine: { source: m.wasm, config: { b: plugin, c: plugin, d: plugin, e: plugin } } }
 routes:
   - plugin: mine
     config: { c: route, d: route, e: route }`,
   )
-  const environment = { WASM_SERVE_CONFIG: '{"d":"variable","e":"variable"}' }
+  const environment = {
+    WASM_SERVE_CONFIG: '{"d":"variable","e":"variable"}',
+    WASM_SERVE_PORT: '1',
+    WASM_SERVE_HOST: 'variable',
+    WASM_SERVE_DOWNLOAD_LIMIT: '1',
+    WASM_SERVE_CACHE_FOLDER: 'variable',
+  }
   const file = await readConfigFile(path, environment, new Secrets())
-  const { routes } = mergeConfig(readConfig(['-c', path, '--config', 'e=flag'], environment), file)
+  const flags = ['-c', path, '--config', 'e=flag', '--port', '2', '--download-limit', '2']
+  const { routes, server, load } = mergeConfig(readConfig(flags, environment), file)
   expect(routes?.map(toData)).toMatchObject([
     { config: { a: 'defaults', b: 'plugin', c: 'route', d: 'variable', e: 'flag' } },
   ])
+  expect(toData(server)).toMatchObject({ port: 2, host: 'variable', graceMs: 3 })
+  expect(toData(load)).toMatchObject({ downloadLimit: 2, cacheFolder: 'variable', downloadTimeoutMs: 3 })
 })
 
 test('a file that cannot be read is named with the reason', async () => {
@@ -449,4 +464,30 @@ test('a long file is read in a thread while the process serves, with the same va
   const refused = await read(false).catch((error: unknown) => error)
   expect(refused).toMatchObject({ code: 'WASM_SERVE_CONFIG_INVALID' })
   await expect(read(true)).rejects.toEqual(refused)
+})
+
+test.each<[what: string, format: ConfigFormat, most: number, make: (levels: number) => string]>([
+  ['lists in JSON', 'json', 32, (n) => `{"x-a": ${'['.repeat(n)}${']'.repeat(n)}}`],
+  ['objects in JSON', 'json', 32, (n) => `${'{"x-a":'.repeat(n)}1${'}'.repeat(n)}`],
+  ['lists in YAML', 'yaml', 32, (n) => `x-a: ${'['.repeat(n)}${']'.repeat(n)}`],
+  ['maps in YAML', 'yaml', 32, (n) => `${'{x-a: '.repeat(n)}1${'}'.repeat(n)}`],
+  [
+    'lines in YAML',
+    'yaml',
+    32,
+    (n) => Array.from({ length: n }, (_, at) => `${' '.repeat(at)}x-a:`).join('\n'),
+  ],
+  [
+    'aliases, each of which counts as a level,',
+    'yaml',
+    16,
+    (n) =>
+      Array.from({ length: n }, (_, at) =>
+        at === 0 ? 'x-0: &a0 [1]' : `x-${at}: &a${at} [*a${at - 1}]`,
+      ).join('\n'),
+  ],
+])('%s may be inside each other, but not more than 32 levels', (_, format, most, make) => {
+  const isTooDeep = (levels: number) =>
+    problemsIn(format, make(levels)).some((each) => each.includes('32 levels'))
+  expect([isTooDeep(most), isTooDeep(most + 1)]).toEqual([false, true])
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readConfig, refuseUnknownVariables } from '../../../src/options/config.ts'
 import { toData } from '../../../src/options/config-node.ts'
-import { parseTime } from '../../../src/options/flags.ts'
+import { parseSize, parseTime } from '../../../src/options/flags.ts'
 
 test.each([
   ['500', 500],
@@ -61,4 +61,24 @@ test.each(['wasm-serve.yaml', 'a.yml', 'folder/wasm-serve.json'])('%s alone is a
   expect(readConfig([file], {})).toMatchObject({ configFile: file, words: [] })
   expect(readConfig([file, '8080'], {})).toMatchObject({ configFile: file, words: [] })
   expect(readConfig(['a.wasm', file], {})).toMatchObject({ configFile: undefined, words: ['a.wasm', file] })
+})
+
+test.each([
+  ['0', 0],
+  ['65536', 65_536],
+  ['2b', 2],
+  ['64KiB', 65_536],
+  ['1.5 kb', 1_500],
+  ['1MB', 1_000_000],
+  ['2gb', 2_000_000_000],
+  ['1TB', 1e12],
+  ['1MiB', 1_048_576],
+  ['1GiB', 1_073_741_824],
+  ['1tib', 1_099_511_627_776],
+  ['1.5', undefined],
+  ['1XB', undefined],
+  ['-1', undefined],
+  ['', undefined],
+])('the size %j is %s bytes', (text, bytes) => {
+  expect(parseSize(text)).toBe(bytes)
 })

@@ -106,6 +106,75 @@ test('a wrong method, contract or header is one problem that says what is right'
   ])
 })
 
+/** The options that have a problem, beside a route that has none. */
+const wrongIn = (options: object) =>
+  problemsIn(() => checkServerOptions({ routes: [{ plugin }], ...options })).map(([option]) => option)
+
+test.each([
+  ...['loopback', 'linklocal', 'uniquelocal', '10.0.0.1', '10.0.0.0/8', '10.0.0.0/32', '0.0.0.0/0'],
+  ...['::1', 'fd00::/8', '::1/128'],
+])('a proxy may be %s', (network) => {
+  expect(wrongIn({ trustProxy: [network] })).toEqual([])
+})
+
+test.each([
+  'localhost',
+  '10.0.0.0/33',
+  '::1/129',
+  '10.0.0/8',
+  '10.0.0.0/',
+  '10.0.0.0/8/8',
+  '10.0.0.0/1000',
+  '',
+])('a proxy may not be %j', (network) => {
+  expect(wrongIn({ trustProxy: ['10.0.0.1', network] })).toEqual(['trustProxy[1]'])
+})
+
+test.each<[object, wrong: string[]]>([
+  [{ port: 80, admin: '127.0.0.1:81', probes: '127.0.0.1:82' }, []],
+  [{ port: 80, admin: '127.0.0.1:80' }, ['admin']],
+  [{ port: 80, admin: '80' }, ['admin']],
+  [{ port: 80, host: '0.0.0.0', admin: '127.0.0.1:80' }, ['admin']],
+  [{ port: 80, host: '::', probes: '127.0.0.1:80' }, ['probes']],
+  [{ port: 80, host: '127.0.0.2', admin: '127.0.0.1:80' }, []],
+  [{ port: 80, admin: 'localhost:81', probes: '127.0.0.1:81' }, ['probes']],
+  [{ port: 0, admin: '127.0.0.1:0', probes: '127.0.0.1:0' }, []],
+  [{ port: 80, admin: '/run/a', probes: '/run/a' }, ['probes']],
+  [{ port: 80, admin: '/run/a', probes: '/run/b' }, []],
+])('of the listeners %j, these have the place of another: %j', (options, wrong) => {
+  expect(wrongIn(options)).toEqual(wrong)
+})
+
+test.each<[object, wrong: string[]]>([
+  [{ secret: 'x'.repeat(32) }, []],
+  [{ secret: 'x'.repeat(32), algorithms: ['HS256'] }, []],
+  [{ secret: 'x'.repeat(32), algorithms: ['HS256', 'RS256'] }, ['jwt.algorithms[1]']],
+  [{ publicKey: 'a', algorithms: ['HS256'] }, ['jwt.algorithms[0]']],
+  [{ publicKey: 'a', algorithms: ['RS256'] }, []],
+  [{}, ['jwt']],
+  [{ secret: 'x'.repeat(32), publicKey: 'a' }, ['jwt']],
+  [{ publicKey: 'a', jwksCa: 'a' }, ['jwt.jwksCa']],
+  [{ jwksUrl: 'https://a.example/keys', jwksCa: 'a' }, []],
+  [{ jwksUrl: 'http://a.example/keys' }, ['jwt.jwksUrl']],
+])('of the keys for tokens %j, these are wrong: %j', (jwt, wrong) => {
+  expect(wrongIn({ jwt })).toEqual(wrong)
+})
+
+test.each([
+  '/a/:',
+  '/a/:/b',
+  '/:-',
+  '/a?',
+  '/a?b',
+  '/a#b',
+])('the URL %s has no request, or a part without a name', (url) => {
+  expect(wrongIn({ routes: [{ plugin, url }] })).toEqual(url === '/a?' ? [] : ['routes[0].url'])
+})
+
+test.each(['/a/:b', '/a/::b', '/a::', '/:a-:b', '/:a(^\\\\d+:$)', '/:a?'])('the URL %s is one', (url) => {
+  expect(wrongIn({ routes: [{ plugin, url }] })).toEqual([])
+})
+
 test('a hook that is no function is one problem that says what is right, and null is none', () => {
   const hooks = { onCall: null, onResult: 'log.mjs', onErorr: () => 0 }
   expect(problemsIn(() => checkServerOptions({ ...hooks, routes: [{ plugin }] }))).toEqual([

@@ -126,3 +126,15 @@ test('links that lead in a circle are refused', () => {
 test('a relative path is one from the working folder', () => {
   expect(problemWithPath('not-there')).toBe(problemWithPath(join(process.cwd(), 'not-there')))
 })
+
+test.runIf(process.platform === 'linux')('what belongs to root is to be trusted by each user', () => {
+  expect(problemWithPath('/usr/bin', 12_345)).toBeUndefined()
+})
+
+test('a path may lead through as many links as in Linux', () => {
+  const folder = ours()
+  let path = fileIn(folder, 'file')
+  for (let link = 1; link <= 40; link++) path = linkIn(folder, `link${link}`, path)
+  expect(problemWithPath(path)).toBeUndefined()
+  expect(problemWithPath(linkIn(folder, 'link41', path))).toContain('more than 40 links')
+})

@@ -201,6 +201,12 @@ test.each([
     { wasm: [{ url: 'https://a.example', headers: { a: 'b\nc' } }] },
     ['wasm[0].headers'],
   ],
+  [
+    'a header for a registry',
+    { wasm: [{ url: 'oci://a.example/b:1', headers: { a: 'b' } }] },
+    ['wasm[0].headers'],
+  ],
+  ['a method for a registry', { wasm: [{ url: 'oci://a.example/b:1', method: 'POST' }] }, ['wasm[0].method']],
   ['http of another machine', { wasm: [{ url: 'http://a.example/a.wasm' }] }, ['wasm[0].url']],
   ['a relative URL in a file', { wasm: [{ url: 'a.wasm' }] }, ['wasm[0].url']],
   ['a hash that is too short', { wasm: [{ path: 'a', hash: 'ab' }] }, ['wasm[0].hash']],

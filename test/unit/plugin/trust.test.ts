@@ -209,6 +209,16 @@ describe('a required attestation', () => {
     ).rejects.toMatchObject({ code: 'WASM_SERVE_ATTESTATION_MISSING' })
   })
 
+  test('that is a signature, stored as cosign 2 stores attestations, is none', async () => {
+    const { privateKey, path, close } = makeKey()
+    onTestFinished(close)
+    const signature = signStatement(privateKey, SIGNATURE_STATEMENT)
+    const content = Buffer.from(JSON.stringify(signature.dsseEnvelope))
+    const evidence: Evidence = [{ kind: 'dsse', origin: DIGEST, content }, ...bundled(signature)]
+    const verified = await verifyArtifact('x', DIGEST, evidence, await policy({ keys: [path] }))
+    expect(verified.predicateTypes).toEqual([])
+  })
+
   test('of another artifact does not count', async () => {
     const { privateKey, path, close } = makeKey()
     onTestFinished(close)
@@ -381,6 +391,9 @@ describe('evidence', () => {
     '[1]',
     '[{"kind":"other","origin":"a","content":""}]',
     '[{"kind":"dsse","origin":1,"content":""}]',
+    '[{"kind":"dsse","origin":"a"}]',
+    '[{"kind":"dsse","origin":"a","content":"*"}]',
+    '[{"kind":"dsse","origin":"a","content":"","signature":1}]',
   ])('of a broken cache is none: %s', (text) => {
     expect(parseEvidence(text)).toBeUndefined()
   })

@@ -29,6 +29,18 @@ test('a body of pieces of one byte takes little more memory than its bytes', asy
   expect(processPartials.bytes).toBe(0)
 })
 
+test.each([
+  [3, undefined],
+  [4, 'WASM_SERVE_BODY_TOO_LARGE'],
+])('of a body without a declared length, %i bytes with a limit of 3: %s', async (bytes, code) => {
+  const request = new IncomingMessage(new Socket())
+  request.headers['transfer-encoding'] = 'chunked'
+  const body = new Promise((resolve) => readRequestBody(request, 3, resolve))
+  request.push(Buffer.alloc(bytes))
+  request.push(null)
+  expect(await body).toEqual(code && expect.objectContaining({ code }))
+})
+
 test('the end of a client whose body has arrived makes no error', async () => {
   const { request, body } = begin()
   const made = vi.spyOn(Error, 'captureStackTrace')

@@ -42,3 +42,21 @@ test('a wait ends before its time when that of the exchange is over', async () =
   })
   expect(replies).toMatchObject([{ problem: 'gone' }, { code: 'WASM_SERVE_STREAM_TIMEOUT' }])
 })
+
+test("the guest's headers win over those of the route, which win over the default content type", async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.get('/', (request, reply) => {
+    reply.headers({ 'x-both': 'route', 'x-route': 'route', 'content-type': 'text/css' })
+    const opened = new HttpExchange(request, reply, LIMITS, 'guest')
+    opened.start(Buffer.from('{"headers":{"x-both":"guest","x-guest":"guest"}}'))
+    opened.finish()
+    opened.close()
+  })
+  expect((await app.inject('/')).headers).toMatchObject({
+    'x-both': 'guest',
+    'x-route': 'route',
+    'x-guest': 'guest',
+    'content-type': 'text/css',
+  })
+})

@@ -24,6 +24,7 @@ components:
       properties:
         picture: { type: buffer }
         size: { type: string, enum: [small, large] }
+        at: { type: string, format: date-time, enum: [] }
         more: { type: array, items: { $ref: '#/components/schemas/Order' } }
       required: [size]
 `
@@ -86,6 +87,8 @@ test('both documents are valid OpenAPI 3.1, and tell of all that there is', asyn
       size: { enum: ['small', 'large'] },
     },
   })
+  const { at } = document.components.schemas['echo.Order'].properties
+  expect(at).toEqual({ type: 'string', format: 'date-time' })
   expect(Object.keys(document.paths['/users/{id}'])).toEqual(['get', 'put', 'head'])
   expect(document.paths['/files/{wildcard}'].post.requestBody.content).toEqual({ '*/*': {} })
   expect(document.paths['/a:b'].post).toMatchObject({

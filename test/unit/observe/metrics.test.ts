@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import { NO_STATS } from '../../../src/observe/engine-stats.ts'
+import { Meters, meterLabels } from '../../../src/observe/metrics.ts'
+
+const CALL = { queueMs: 0, guestMs: 1 }
+
+/** Calls so many routes, each once. */
+function called(routes: number) {
+  const meters = new Meters()
+  const all = Array.from({ length: routes }, (_, n) => meters.of(meterLabels(`/${n}`, 'a', 'd')))
+  for (const meter of all) meter.count(CALL, 'ok')
+  return { meters, all }
+}
+
+const countsOf = (meters: Meters) =>
+  meters.all.map(({ labels, outcomes }) => [
+    labels.route,
+    outcomes.entries.reduce((sum, [, times]) => sum + times, 0),
+  ])
+
+test('a thousand routes have metrics of their own, and those called later are counted together', () => {
+  const { meters } = called(1_003)
+  const counts = countsOf(meters)
+  expect(counts).toHaveLength(1_001)
+  expect(counts[0]).toEqual(['/0', 1])
+  expect(counts[999]).toEqual(['/999', 1])
+  expect(counts[1_000]).toEqual(['other', 3])
+  expect(meters.all.at(-1)?.isOpen).toBe(true)
+})
+
+test('of routes that are gone, a hundred keep their metrics, and the first of the others make room for new routes', () => {
+  const { meters, all } = called(1_000)
+  const engine = { stats: NO_STATS }
+  for (const meter of all) {
+    meter.opened(engine)
+    meter.closed(engine)
+  }
+  const counts = countsOf(meters)
+  expect(counts).toHaveLength(101)
+  expect(counts[0]).toEqual(['/900', 1])
+  expect(counts.at(-1)).toEqual(['other', 900])
+  expect(meters.all.at(-1)?.isOpen).toBe(false)
+  meters.of(meterLabels('/new', 'a', 'd')).count(CALL, 'ok')
+  expect(countsOf(meters)).toContainEqual(['/new', 1])
+})
