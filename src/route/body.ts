@@ -51,7 +51,6 @@ export function readRequestBody(
   let length = 0
   let pieces = 0
   let isOver = false
-  const isReceived = request instanceof IncomingMessage // the pieces of an injected request are its sender's
 
   const onData = (chunk: Buffer) => {
     if (isOver) return
@@ -95,7 +94,11 @@ export function readRequestBody(
     if (error) {
       first = chunks = undefined // the client may send for some time
       done(error, NO_BYTES)
-    } else done(undefined, chunks ? new ChunkedBytes(chunks.list, isReceived) : (first ?? NO_BYTES))
+      return
+    }
+    if (!chunks) done(undefined, first ?? NO_BYTES)
+    // The pieces of an injected request are its sender's.
+    else done(undefined, new ChunkedBytes(chunks.list, request instanceof IncomingMessage))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }

@@ -20,7 +20,7 @@ async function listenAndLog(route: RouteOptions, server: Partial<ServerOptions>,
   const log = pino({ level, base: null }, { write: (line) => void lines.push(JSON.parse(line)) })
   const app = await createServer({ stallMs: 0, routes: [route], ...server }, log)
   onTestFinished(() => app.close())
-  const url = await app.listen({ port: 0 })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   return {
     lines,
     port: Number(new URL(url).port),
@@ -73,7 +73,7 @@ test('the log of the command has the same lines as any other of pino', async () 
     const log = open({ write: (line) => void (line.includes('"msg":"request"') && lines.push(line)) })
     const app = await createServer(options, log)
     onTestFinished(() => app.close())
-    const port = Number(new URL(await app.listen({ port: 0 })).port)
+    const port = Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port)
     const forged = 'X-Forwarded-For: "a\r\n__proto__: "\\\u00e9\r\n'
     await ask(port, post('hi', LEAKY + forged, '/a/7?b="sesame\\'))
     await ask(port, post('hi', 'X-Request-Id: mine\r\n', '/nowhere'))
@@ -101,7 +101,7 @@ test('lines follow the level of the log when it changes', async () => {
   const log = openLog('info', { lines: { write: (line) => void lines.push(line) } })
   const app = await createServer({ stallMs: 0, routes: [{ plugin: guest('echo') }], accessLog: true }, log)
   onTestFinished(() => app.close())
-  const { port } = new URL(await app.listen({ port: 0 }))
+  const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
   log.level = 'warn'
   await ask(Number(port), post('unseen', 'X-Request-Id: unseen\r\n'))
   log.level = 'info'

@@ -60,7 +60,7 @@ describe('a method other than POST', () => {
     OTHER_METHODS.filter((method) => method !== 'HEAD'),
   )('%s is refused before its body is read', async (method) => {
     const app = await serve({ plugin: guest('echo') })
-    await app.listen({ port: 0 })
+    await app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = app.server.address() as AddressInfo
     const client = await open(port)
     client.send(rawRequest(method, '/'))
@@ -74,7 +74,7 @@ describe('a method other than POST', () => {
 
   test('is refused without a body if it is HEAD', async () => {
     const app = await serve({ plugin: guest('echo') })
-    const url = await app.listen({ port: 0 })
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const reply = await fetch(url, { method: 'HEAD' })
     expect([reply.status, reply.headers.get('allow'), await reply.text()]).toEqual([405, 'POST', ''])
   })
@@ -84,7 +84,7 @@ test.each(
   OTHER_METHODS.filter((method) => method !== 'HEAD').concat('POST'),
 )('%s on an unknown URL is answered with 404 before its body is read', async (method) => {
   const app = await serve({ plugin: guest('echo') })
-  await app.listen({ port: 0 })
+  await app.listen({ host: '127.0.0.1', port: 0 })
   const client = await open((app.server.address() as AddressInfo).port)
   client.send(rawRequest(method, '/unknown?a=b', 'Content-Type: nonsense\r\n'))
   const answer = await client.answer()
@@ -130,7 +130,7 @@ describe('a failure', () => {
 
   test('that is a body over the limit is told to a client that sends all of it first', async () => {
     const app = await serve({ plugin: guest('echo') })
-    await app.listen({ port: 0 })
+    await app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = app.server.address() as AddressInfo
     const client = await open(port)
     client.socket.pause()
@@ -148,7 +148,7 @@ describe('a client that does not wait for its answers', () => {
   const listen = async (...routes: RouteOptions[]): Promise<number> => {
     const app = await createServer({ logLevel: 'silent', routes })
     onTestFinished(() => app.close())
-    await app.listen({ port: 0 })
+    await app.listen({ host: '127.0.0.1', port: 0 })
     return (app.server.address() as AddressInfo).port
   }
   const inThread = { engine: 'workers', workers: 1 } as const
@@ -215,7 +215,7 @@ describe('the request id', () => {
     ['missing', ''],
   ])('is replaced if it is %s', async (_name, header) => {
     const app = await serve({ plugin: guest('echo') })
-    await app.listen({ port: 0 })
+    await app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = app.server.address() as AddressInfo
     for (const url of ['/', '/unknown']) {
       const request = `POST ${url} HTTP/1.1\r\nHost: a\r\n${header}Connection: close\r\nContent-Length: 0\r\n\r\n`

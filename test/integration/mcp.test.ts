@@ -683,7 +683,7 @@ test('an app of its own serves tools with the Fastify plugin wasmServeMcp', asyn
   const app = Fastify()
   onTestFinished(() => app.close())
   app.register(wasmServeMcp, { prefix: '/api', routes: [inline('/a', 'echo')], mcp: { url: '/tools' } })
-  const base = await app.listen({ port: 0 })
+  const base = await app.listen({ host: '127.0.0.1', port: 0 })
   const user = new McpUser(base)
   Object.assign(user, { url: `${base}/api/tools` })
   expect(await user.call('a', { input: 'abc' })).toMatchObject({ content: [{ text: 'abc' }] })

@@ -22,7 +22,7 @@ async function listenAndLog(options: Partial<ServerOptions>) {
   const route = { plugin: guest('echo'), bodyLimit: 16 * MIB, outputLimit: 16 * MIB }
   const app = await createServer({ ...options, routes: [route] }, log)
   onTestFinished(() => app.close())
-  await app.listen({ port: 0 })
+  await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, lines, port: (app.server.address() as AddressInfo).port }
 }
 

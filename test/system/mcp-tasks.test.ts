@@ -343,7 +343,7 @@ test('a client has at most 100 tasks whose end it does not know: further calls a
 test('an app of its own ends its tasks when it is closed', async () => {
   const app = Fastify()
   await app.register(wasmServeMcp, { routes: [tool([ENDLESS])], mcp: {} })
-  const user = new McpUser(await app.listen({ port: 0 }))
+  const user = new McpUser(await app.listen({ host: '127.0.0.1', port: 0 }))
   const taskId = await begin(user, 'endless')
   expect((await about(user, 'get', taskId)).body.result).toMatchObject({ status: 'working' })
   await app.close() // not after the deadline of the guest

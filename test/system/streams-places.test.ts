@@ -51,7 +51,7 @@ test('in an app of Fastify a route streams, and the others read bodies as before
       { plugin: guest('echo'), url: '/plain' },
     ],
   })
-  const origin = await app.listen({ port: 0 })
+  const origin = await app.listen({ host: '127.0.0.1', port: 0 })
   expect(await talk(`${origin}/echo`)).toBe('two')
   const send = async (path: string) =>
     (

@@ -481,7 +481,7 @@ test.each([
   if (isAdded) await app.register(websocket)
   app.get('/own', () => 'own')
   await app.register(wasmServe, { prefix: '/ws', stallMs: 0, routes: [ECHO] })
-  await app.listen({ port: 0 })
+  await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const address = app.server.address()
   const port = typeof address === 'object' && address ? address.port : 0
@@ -543,7 +543,7 @@ test('a handshake passes the hooks of an app once, however often the app has reg
     done()
   })
   for (const prefix of ['/a', '/b']) await app.register(wasmServe, { prefix, stallMs: 0, routes: [ECHO] })
-  const port = Number(new URL(await app.listen({ port: 0 })).port)
+  const port = Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port)
   for (const path of ['/a', '/b']) {
     const { socket, next } = await openSocket(port, path)
     socket.send(path)

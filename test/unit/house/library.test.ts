@@ -154,7 +154,7 @@ test('an option that is undefined is none', async () => {
 test('a server can be listened to as any Fastify app', async () => {
   const app = await createServer({ logLevel: 'silent', routes: [{ plugin: guest('upper') }] })
   onTestFinished(() => app.close())
-  const url = await app.listen({ port: 0 })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   expect(await (await fetch(url, { method: 'POST', body: 'abc' })).text()).toBe('ABC')
 })
 

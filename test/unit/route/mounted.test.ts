@@ -127,7 +127,7 @@ describe('a refused method', () => {
     const app = openApp()
     await app.register(cors, { origin: 'https://a.example' })
     await app.register(wasmServe, mounted(route('guest', { url: '/hello' })))
-    const url = new URL(await app.listen({ port: 0 }))
+    const url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
     const client = await open(Number(url.port))
     client.send('PUT /hello HTTP/1.1\r\nHost: a\r\nContent-Type: odd\r\nContent-Length: 99999999\r\n\r\n')
     const answer = await client.answer()

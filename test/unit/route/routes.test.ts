@@ -41,7 +41,7 @@ describe('methods', () => {
     'POST',
   ] as const)('%s gives its body to the guest, or none', async (method) => {
     const app = await serveAll([{ plugin: echo, method }])
-    await app.listen({ port: 0 })
+    await app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = app.server.address() as { port: number }
     const client = await open(port)
     client.send(`${method} / HTTP/1.1\r\nHost: a\r\nContent-Type: odd\r\nContent-Length: 3\r\n\r\nabc`)
@@ -52,7 +52,7 @@ describe('methods', () => {
 
   test('HEAD follows GET: the guest runs, and the length of its output is told', async () => {
     const app = await serveAll([{ plugin: guest('count'), function: 'count', method: 'GET', url: '/' }])
-    const url = await app.listen({ port: 0 })
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const head = await fetch(url, { method: 'HEAD' })
     expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, '1', ''])
     expect(await (await fetch(url)).text()).toBe('2')
