@@ -130,7 +130,10 @@ function keep(): void {
   const entries = [...kept].filter(([key]) => values.only !== '' || current.has(key))
   const lines = entries
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, outcome]) => `"${key}": ${JSON.stringify(outcome)}`)
+    .map(
+      ([key, { outcome, isReached }]) =>
+        `  "${key}": { "outcome": "${outcome}", "isReached": ${isReached} }`,
+    )
   writeFileSync(KEPT, `{\n${lines.join(',\n')}\n}\n`)
 }
 
