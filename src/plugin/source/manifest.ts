@@ -47,6 +47,31 @@ export interface ManifestBase {
   readonly base: string | URL
 }
 
+/** The size above which a file is treated as a mistake; V8 could not hold all larger ones as a string. */
+const MAX_MANIFEST = 67_108_864
+
+/** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */
+export function isManifest({ bytes, name }: ManifestBytes): boolean {
+  const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1')
+  if (start.startsWith('\0asm')) return false
+  return name.toLowerCase().endsWith('.json') || /^(?:\xef\xbb\xbf)?\s*\{/.test(start)
+}
+
+/** The text of a manifest. @throws {@link ManifestInvalidError} */
+export function decodeManifest({ bytes, name }: ManifestBytes): string {
+  if (bytes.length > MAX_MANIFEST)
+    throw new ManifestInvalidError(name, `  manifest: is larger than ${MAX_MANIFEST} bytes`)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new ManifestInvalidError(name, '  manifest: is not UTF-8 text', { cause: error })
+  }
+}
+
+interface ManifestBytes extends Pick<ManifestBase, 'name'> {
+  readonly bytes: Uint8Array
+}
+
 const MANIFEST_KEYS = ['wasm', 'memory', 'config', 'allowed_hosts', 'allowed_paths', 'timeout_ms']
 const MEMORY_KEYS = ['max_pages', 'max_http_response_bytes', 'max_var_bytes']
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { DownloadRefusedError, ManifestInvalidError, SourceInvalidError } from '../../errors/errors.ts'
+import { DownloadRefusedError, SourceInvalidError } from '../../errors/errors.ts'
 import { isScript } from '../../script/script.ts'
 import { isHostNamespace } from '../host-imports.ts'
 import { manifestWithModule } from '../oci/artifact-manifest.ts'
@@ -18,7 +18,13 @@ import type { Trust } from '../trust/trust.ts'
 import { BUNDLE_SUFFIX, MAX_BUNDLE, type SigningRules, verifyDetached } from './detached-signature.ts'
 import { sha256, sha256InSlices } from './digest.ts'
 import { type CachedDownloadOptions, downloadCached } from './download-cache.ts'
-import { type ManifestBase, type ManifestSettings, parseManifest } from './manifest.ts'
+import {
+  decodeManifest,
+  isManifest,
+  type ManifestBase,
+  type ManifestSettings,
+  parseManifest,
+} from './manifest.ts'
 import type { ManifestModule } from './manifest-module.ts'
 import { checkDigest, readSourceFile } from './module-bytes.ts'
 import type { Companions, ModuleOrigin } from './origin.ts'
@@ -107,7 +113,7 @@ export interface SourceModule {
  *
  * @throws {@link SourceInvalidError} if a URL, a pin or a link cannot be used.
  * @throws `PluginUnreadableError` if a file cannot be read.
- * @throws {@link ManifestInvalidError} if a manifest is not valid.
+ * @throws `ManifestInvalidError` if a manifest is not valid.
  * @throws {@link DigestMismatchError} if bytes do not match a pin or the manifest's `hash`.
  * @throws the errors of `download`.
  */
@@ -162,9 +168,6 @@ function nameOf(
   if (source instanceof Uint8Array && main) return `sha256:${main.digest}`
   return `sha256:${sha256(JSON.stringify([modules.map(({ name, digest }) => [name, digest]), settings]))}`
 }
-
-/** The size above which a file is treated as a mistake; V8 could not hold all larger ones as a string. */
-const MAX_MANIFEST = 67_108_864
 
 /** Bytes and their origin. */
 interface OpenedSource extends ManifestBase {
@@ -442,23 +445,6 @@ export async function verifyStored(
   options: SourceOptions,
 ): Promise<void> {
   if (rulesOf(options)) await new SourceReading(options).verifyAgain(module.bytes, digest, origin)
-}
-
-/** A module is never treated as a manifest. A file named `.json` that is neither gets the manifest's messages. */
-function isManifest({ bytes, name }: OpenedSource): boolean {
-  const start = Buffer.from(bytes.subarray(0, 64)).toString('latin1')
-  if (start.startsWith('\0asm')) return false
-  return name.toLowerCase().endsWith('.json') || /^(?:\xef\xbb\xbf)?\s*\{/.test(start)
-}
-
-function decodeManifest({ bytes, name }: OpenedSource): string {
-  if (bytes.length > MAX_MANIFEST)
-    throw new ManifestInvalidError(name, `  manifest: is larger than ${MAX_MANIFEST} bytes`)
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (error) {
-    throw new ManifestInvalidError(name, '  manifest: is not UTF-8 text', { cause: error })
-  }
 }
 
 function refuseNames(modules: readonly SourceModule[]): void {
