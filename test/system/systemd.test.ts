@@ -32,7 +32,7 @@ function values(name: string): string[] {
 describeWith(['systemd-analyze'], () => {
   test('systemd knows each directive of the unit, and finds little exposed', async () => {
     const path = join(folder(), 'wasm-serve@blue.service')
-    writeFileSync(path, UNIT.replace('/usr/bin/node', process.execPath))
+    writeFileSync(path, UNIT.replaceAll('/usr/bin/node', process.execPath))
     const { stdout, stderr } = await run('systemd-analyze', ['verify', path])
     expect(stdout + stderr).toBe('')
     await run('systemd-analyze', ['security', '--offline=true', '--threshold=15', path]) // of 100; rejects if it is more
@@ -101,7 +101,7 @@ function unitIn(root: string) {
   const plugins = `plugins: { hello: { source: ${join(ROOT, 'plugins/hello/hello.wasm')}, timeoutMs: 5000 } }`
   writeFileSync(config, `${plugins}\nroutes: [{ url: /, plugin: hello }]\n`)
   const line = inside(values('ExecStart')[0] ?? '', root)
-    .replace('/usr/bin/node', process.execPath)
+    .replaceAll('/usr/bin/node', process.execPath)
     .replace('/opt/wasm-serve/blue/node_modules/wasm-serve/dist/cli.js', CLI)
     .replace('/etc/wasm-serve/wasm-serve.yaml', config)
     .split(' ')
