@@ -62,7 +62,7 @@ const SOCKET_COUNTS = [
 export type SocketCount = (typeof SOCKET_COUNTS)[number]
 
 /** Counters with a fixed set of names, so that the number of labels is bounded. */
-export class CounterSet<Name extends string> {
+class CounterSet<Name extends string> {
   readonly names: readonly Name[]
   /** Counts in the order of the names. */
   readonly values: Float64Array

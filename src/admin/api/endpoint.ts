@@ -254,7 +254,7 @@ export async function applyEdit(
 }
 
 /** The current revision as an entity tag. */
-export function entityTag({ tag }: Deployments): string {
+function entityTag({ tag }: Deployments): string {
   return `"${tag}"`
 }
 
