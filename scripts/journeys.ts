@@ -213,7 +213,7 @@ export function renderJourneys(page: string, grown: string): string {
   const figures = (name: string) => sentence(rows.get(name)?.figures ?? [])
   return withTables(page, {
     'journey-request': `An inline request of \`hello.wasm\` runs at most ${figures('inline request')}.\n`,
-    'journey-change': `An admin PUT of a plug-in runs at most ${figures('admin PUT')}. With \`--processes\`, the primary runs at most ${figures('admin PUT with processes')}.\n`,
+    'journey-change': `An admin PUT of a plug-in that is served already runs at most ${figures('admin PUT')}. With \`--processes\`, the primary runs at most ${figures('admin PUT with processes')}.\n`,
   })
 }
 

@@ -58,7 +58,7 @@ const TRACE = 0
 const MAX_LOGGED_BYTES = 65_536
 
 function logAt(level: GuestLogLevel, { memory, log }: KernelHost): (message: bigint) => void {
-  return (message) => log.write(level, lossy.decode(memory.read(message, MAX_LOGGED_BYTES)))
+  return (message) => log.write(level, lossy.decode(memory.read(message).subarray(0, MAX_LOGGED_BYTES)))
 }
 
 /** Strict, so that different names stay different: no replacement characters, and a byte order mark is kept. */

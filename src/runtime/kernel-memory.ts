@@ -58,16 +58,13 @@ export interface KernelMemory {
   error(): string
 
   /**
-   * The bytes of a live block: a view, valid until a block is created or the guest continues; a copy if the memory is shared.
+   * A view of a live block, valid until a block is created or the guest continues. Copy what is posted to another thread: the
+   * memory may be shared.
    *
    * @param at - From the guest and untrusted. 0 means no bytes.
-   * @param most - Maximum number of bytes. Default: all.
    * @throws Error if no live block starts there.
    */
-  read(at: bigint, most?: number): Uint8Array
-
-  /** Writes into a live block. @throws Error if none starts there, or it has less bytes. */
-  write(at: bigint, bytes: Uint8Array): void
+  read(at: bigint): Uint8Array
 
   /**
    * Creates a block with these bytes for the guest.
@@ -196,13 +193,13 @@ class LinkedKernelMemory implements KernelMemory {
     return utf8.decode(this.#view().subarray(at, at + length))
   }
 
-  read(handle: bigint, most = Number.POSITIVE_INFINITY): Uint8Array {
-    const block = this.#block(handle).subarray(0, most)
-    return this.#isShared ? block.slice() : block
-  }
-
-  write(handle: bigint, bytes: Uint8Array): void {
-    this.#block(handle).set(bytes)
+  read(handle: bigint): Uint8Array {
+    const offset = BigInt.asUintN(64, handle)
+    if (offset === 0n) return NO_BYTES
+    const at = offset > 0xffff_ffffn ? 0 : Number(offset)
+    const length = this.#kernel.block_length(at)
+    if (length === 0) throw new Error(`no block starts at offset ${offset}`)
+    return this.#view().subarray(at, at + length)
   }
 
   store(bytes: Uint8Array): bigint {
@@ -216,15 +213,6 @@ class LinkedKernelMemory implements KernelMemory {
   reset(): void {
     this.#replacedAt = 0
     this.#kernel.reset()
-  }
-
-  #block(handle: bigint): Uint8Array {
-    const offset = BigInt.asUintN(64, handle)
-    if (offset === 0n) return NO_BYTES
-    const at = offset > 0xffff_ffffn ? 0 : Number(offset)
-    const length = this.#kernel.block_length(at)
-    if (length === 0) throw new Error(`no block starts at offset ${offset}`)
-    return this.#view().subarray(at, at + length)
   }
 
   #free(at: bigint): void {

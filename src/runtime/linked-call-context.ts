@@ -145,7 +145,7 @@ export class LinkedCallContext implements BlockContext {
   writeBack(): void {
     if (this.#read.size === 0) return
     for (const [at, { writable }] of this.#read) {
-      if (writable) this.#live().memory.write(at, writable)
+      if (writable) this.#live().memory.read(at).set(writable)
     }
     this.#read.clear()
   }

@@ -140,17 +140,6 @@ test('two sides of a shared memory take turns: one writes the input, the other o
   }
 })
 
-test('what is read from a block of a shared memory is a copy', () => {
-  const memory = openKernelMemory(LIMIT, 'shared')
-  const at = memory.store(Buffer.from('before'))
-  const bytes = memory.read(at)
-  memory.write(at, Buffer.from('after!'))
-  expect([bytes, memory.read(at), memory.read(at, 2)].map(String)).toEqual(
-    ['before', 'after!', 'af'].map((text) => String(new TextEncoder().encode(text))),
-  )
-  expect(() => memory.write(at, new Uint8Array(7))).toThrow(RangeError)
-})
-
 test('eight bytes can be touched up to the last byte, and not one further', () => {
   const memory = openKernelMemory(LIMIT)
   const { alloc, load_u64, store_u64, load_u8, input_load_u64, output_set } = abiOf(memory)
