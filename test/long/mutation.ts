@@ -131,8 +131,7 @@ function keep(): void {
   const lines = entries
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(
-      ([key, { outcome, isReached }]) =>
-        `  "${key}": { "outcome": "${outcome}", "isReached": ${isReached} }`,
+      ([key, { outcome, isReached }]) => `  "${key}": { "outcome": "${outcome}", "isReached": ${isReached} }`,
     )
   writeFileSync(KEPT, `{\n${lines.join(',\n')}\n}\n`)
 }
