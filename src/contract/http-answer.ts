@@ -35,8 +35,8 @@ export function sendAnswer(answer: HttpAnswer, contentType: string | undefined, 
 export const BODILESS: ReadonlySet<number> = new Set([204, 205, 304])
 
 /**
- * The headers, in lower case, that describe a body. Its length is not among them: 205 has that of 0. A cache would
- * describe the body that it has by those of a 304. (RFC 9111, section 3.2)
+ * Names of headers that describe a body, in lower case. They are left out of responses without a body: a cache would apply those of a
+ * 304 to the body that it has stored (RFC 9111, section 3.2). `content-length` is not one of them: a 205 has `content-length: 0`.
  */
 export const DESCRIBING: ReadonlySet<string> = new Set([
   'content-encoding',

@@ -142,6 +142,7 @@ class LinkedKernelMemory implements KernelMemory {
 
   input(bytes: ByteSource): boolean {
     if (bytes.length === 0 || (this.#isShared && this.#hasWritten(bytes))) return true
+    if (this.#isShared) this.#waitForGrowth()
     const at = this.#new(bytes.length, this.#kernel.input_new)
     if (at === 0) return false
     copyBytes(bytes, this.#view(), at)
@@ -212,6 +213,7 @@ class LinkedKernelMemory implements KernelMemory {
 
   reset(): void {
     this.#replacedAt = 0
+    if (this.#isShared) this.#waitForGrowth()
     this.#kernel.reset()
   }
 
@@ -226,7 +228,7 @@ class LinkedKernelMemory implements KernelMemory {
   }
 
   #word(index: number): number {
-    if (this.#root.length === 0) this.#view()
+    if (this.#root.length === 0) this.#renewViews()
     return this.#root[index] ?? 0
   }
 
@@ -236,11 +238,24 @@ class LinkedKernelMemory implements KernelMemory {
 
   /** Growth detaches views, whose length becomes 0: cheaper to check than `memory.buffer`. Views of shared memories stay. */
   #view(): Uint8Array {
-    if (this.#isShared ? this.#bytes.buffer !== this.memory.buffer : this.#bytes.length === 0) {
-      this.#bytes = new Uint8Array(this.memory.buffer)
-      this.#root = new Uint32Array(this.memory.buffer)
-    }
+    if (this.#isShared) this.#waitForGrowth()
+    else if (this.#bytes.length === 0) this.#renewViews()
     return this.#bytes
+  }
+
+  /**
+   * When another thread has grown the memory, V8 tells this one at its next check for interrupts, such as that of a loop. Until
+   * then the kernel and the views have the old size, which does not reach to the end of the map of the blocks.
+   */
+  #waitForGrowth(): void {
+    do {
+      if (this.#bytes.buffer !== this.memory.buffer) this.#renewViews()
+    } while (this.#bytes.length < this.#word(ROOT.limit) + (this.#word(ROOT.span) >>> 2))
+  }
+
+  #renewViews(): void {
+    this.#bytes = new Uint8Array(this.memory.buffer)
+    this.#root = new Uint32Array(this.memory.buffer)
   }
 }
 
