@@ -6,6 +6,9 @@ const LOADING_MS = 100
 /** The tests that reach a mutant are tried for so much of the time that all tests take. Those that are left would hardly ever fail. */
 const SHARE = 0.05
 
+/** The tests that compare pages with the tables they are made from: a mutant of a table shows there first. */
+const PAGES = /^test\/unit\/docs\//
+
 /** What a run without a mutant has found. */
 export interface Found {
   /** Lines of a mutant, a file and a case. */
@@ -54,7 +57,8 @@ export class Reached {
       const cases = ids && !ids.has('') ? [...ids] : undefined
       const own = this.#durations[file] ?? {}
       const ms = LOADING_MS + sum((cases ?? Object.keys(own)).map((id) => own[id] ?? 0))
-      return { selection: cases ? { file, cases } : { file }, ms, cost: ms * (related.get(file) ?? far) }
+      const distance = loading.includes(file) && PAGES.test(file) ? 0 : (related.get(file) ?? far)
+      return { selection: cases ? { file, cases } : { file }, ms, cost: ms * distance }
     })
     let left = this.#maxMs
     return found

@@ -26,9 +26,9 @@ function traceOf(program: string, active: number): unknown[] {
 
 describe('mutants', () => {
   test.each([
-    ['f(5)', [';', 'f(20)', 'f(6)', 'f(4)', 'f(0)']],
-    ['a = 0', ['a = 1', 'a = (-1)']],
-    ['a = 2n', ['a = 3n']],
+    ['f(5)', [';', 'f(0)']],
+    ['a = 0', ['a = 1']],
+    ['a = 2n', ['a = 0n']],
     ['a = true', ['a = false']],
     ["a = b === 'fresh'", ["a = b !== 'fresh'", "a = b === ''"]],
     ["a = ''", ["a = 'mutant'"]],
@@ -78,7 +78,7 @@ describe('mutants', () => {
   test.each([
     ['a = b < 2 + c', 'a = b <= 2 + c'],
     ['if (a) f(1)\nelse g(2)', 'if (a) f(1)\nelse ;'],
-    ['#!/usr/bin/env node\nf(1)', '#!/usr/bin/env node\nf(4)'],
+    ['#!/usr/bin/env node\nf(1)', '#!/usr/bin/env node\nf(0)'],
     ['if (a > 1) f(1)\na++', 'if (a > 1) f(1)\na--'],
     ['c = b\na && f(2)', 'c = b\na || f(2)'],
     ['if (b) a++\nelse g(2)', 'if (b) a--\nelse g(2)'],
