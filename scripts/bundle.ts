@@ -1,6 +1,6 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { build, type OutputOptions, type Plugin } from 'rolldown'
+import { build, type OutputOptions, type Plugin, type PluginContext } from 'rolldown'
 import { esmExternalRequirePlugin } from 'rolldown/plugins'
 
 /** A path of the package. */
@@ -121,41 +121,55 @@ export async function bundleConsole(): Promise<void> {
 const read = (path: string) => readFileSync(file(path), 'utf8')
 
 /**
- * What every start loads with `require`, and the names that are imported from it.
- *
- * Packages in CommonJS: Node.js parses one that is imported to find its exports, and V8 optimizes that parser meanwhile: 40 to
- * 70 ms of CPU on Node.js 20.
- *
- * Modules of Node.js whose getters take long: an import calls all of them. `node:http` then loads undici (`WebSocket`): 38 ms on
- * Node.js 24; `node:process` opens the three standard streams: 4 ms.
+ * Packages in CommonJS that every start loads. Node.js parses one that is imported to find its exports, and V8 optimizes that
+ * parser meanwhile: 40 to 70 ms of CPU on Node.js 20.
  */
-const REQUIRED: Readonly<Record<string, readonly string[]>> = {
-  '@fastify/error': [],
-  'close-with-grace': [],
-  fastify: ['LogController'],
-  'node:http': [
-    'Agent',
-    'createServer',
-    'IncomingMessage',
-    'maxHeaderSize',
-    'METHODS',
-    'request',
-    'ServerResponse',
-    'STATUS_CODES',
-  ],
-  'node:process': ['geteuid', 'memoryUsage', 'platform', 'versions'],
-  pino: [],
+const COMMONJS = new Set(['@fastify/error', 'close-with-grace', 'fastify', 'find-my-way'])
+
+const isRequired = (name: string) =>
+  COMMONJS.has(name) || (name.startsWith('node:') && name !== 'node:module')
+
+/**
+ * Loads these, and modules of Node.js, with `require`: an import of one of Node.js calls all its getters, some of which load
+ * others. That of `node:http` loads undici (38 ms on Node.js 24), that of `node:process` opens the three standard streams.
+ */
+const requireExternals: Plugin = {
+  name: 'require',
+  renderChunk(code) {
+    const edits = this.parse(code).body.flatMap((statement) =>
+      statement.type === 'ImportDeclaration' && isRequired(statement.source.value) ? [statement] : [],
+    )
+    if (edits.length === 0) return null
+    const { text, end } = edits.reduce(
+      ({ text, end }, edit) => ({
+        text: text + code.slice(end, edit.start) + requiring(edit),
+        end: edit.end,
+      }),
+      { text: '', end: 0 },
+    )
+    return `import { createRequire as requireFrom } from 'node:module'
+const requireExternal = requireFrom(import.meta.url)
+${text}${code.slice(end)}`
+  },
 }
 
-/** The id of a module that requires a package. */
-const REQUIRE = '\0require:'
+type ImportDeclaration = Extract<
+  ReturnType<PluginContext['parse']>['body'][number],
+  { type: 'ImportDeclaration' }
+>
 
-function requiring(name: string): string {
-  return `import { createRequire } from 'node:module'
-const loaded = createRequire(import.meta.url)('${name}')
-export default loaded
-export const { ${REQUIRED[name]?.join(', ')} } = loaded
-`
+function requiring({ specifiers, source }: ImportDeclaration): string {
+  const loaded = `requireExternal(${JSON.stringify(source.value)})`
+  const named: string[] = []
+  const whole: string[] = []
+  for (const specifier of specifiers) {
+    const { name } = specifier.local
+    if (specifier.type !== 'ImportSpecifier') whole.push(name)
+    else if ('name' in specifier.imported) named.push(`${specifier.imported.name}: ${name}`)
+  }
+  if (specifiers.length === 0) return `${loaded};`
+  const declared = [...whole, ...(named.length === 0 ? [] : [`{ ${named.join(', ')} }`])]
+  return `const ${declared.map((each) => `${each} = ${loaded}`).join(', ')};`
 }
 
 /**
@@ -172,9 +186,7 @@ export async function bundle(
   isWhole = false,
 ): Promise<void> {
   const isPublishedModule = folder === 'dist' && output.format !== 'cjs' && !isWhole
-  const requires = (id: string) => isPublishedModule && Object.hasOwn(REQUIRED, id)
-  const isPackage = (id: string) =>
-    !id.startsWith('.') && !id.startsWith('src/') && !id.startsWith(REQUIRE) && !requires(id)
+  const isPackage = (id: string) => !id.startsWith('.') && !id.startsWith('src/')
   await build({
     input,
     cwd: file('.'),
@@ -182,16 +194,7 @@ export async function bundle(
     preserveEntrySignatures: 'allow-extension', // `codeSplitting` needs it
     external: (id, _importer, isResolved) =>
       isWhole ? id.startsWith('node:') : !isResolved && isPackage(id),
-    plugins: [
-      {
-        name: 'require',
-        resolveId: (id) => (requires(id) ? REQUIRE + id : null),
-        load: (id) =>
-          id.startsWith(REQUIRE) ? { code: requiring(id.slice(REQUIRE.length)), moduleType: 'js' } : null,
-      },
-      replacing(replacements),
-      withoutErrorTexts,
-    ],
+    plugins: [replacing(replacements), withoutErrorTexts, isPublishedModule && requireExternals],
     output: {
       dir: folder,
       format: 'es',
