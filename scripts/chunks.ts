@@ -22,11 +22,11 @@ const STARTS: Readonly<Record<string, readonly string[]>> = {
  * does not lead to Fastify.
  */
 export function startChunks(): NonNullable<OutputOptions['codeSplitting']> {
-  const serve = closureOf(['src/cli/serve.ts'])
+  const serving = closureOf(['src/cli/serving.ts'])
   const others = Object.entries(STARTS).map(([name, starts]) => ({ name, files: closureOf(starts) }))
   const name = (path: string): string | null => {
-    if (!serve.has(path)) return null
-    return others.find(({ files }) => files.has(path))?.name ?? 'serve'
+    if (!serving.has(path)) return null
+    return others.find(({ files }) => files.has(path))?.name ?? 'serving'
   }
   return { includeDependenciesRecursively: false, groups: [{ name, debugName: 'starts' }] }
 }

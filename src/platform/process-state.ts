@@ -17,6 +17,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'engine/slices.ts slices': 'Slow guests run one slice in a turn of the event loop: a process has one loop.',
   'engine/watchdog.ts interrupted': 'Guests that were interrupted, until their engine asks.',
   'engine/runners/runner-pool.ts processStarts': 'The queue of threads that start: they share the cores.',
+  'engine/workers/thread-start.ts prestarted': 'A thread that the command starts before it knows its work.',
   'engine/workers/trial.ts idleThreads': 'Threads in which plug-ins are tried, one after another.',
   'errors/failure.ts classes': 'Error classes by code, filled while modules load.',
   'extism/call-queue.ts hosting': 'Calls whose host functions run: while there are none, nothing is tracked.',

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { Worker } from 'node:worker_threads'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Engine } from '../../src/engine/engine.ts'
 import type { WorkersOptions } from '../../src/engine/workers/thread.ts'
+import { prestartThread, takePrestartedThread } from '../../src/engine/workers/thread-start.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'
@@ -209,4 +211,25 @@ test('the call of a client that goes away is not run, though it was handed over 
   await expect(abandoned).rejects.toMatchObject({ code: 'WASM_SERVE_CLIENT_GONE' })
   await expect(looping).rejects.toMatchObject({ statusCode: 504 })
   expect(log.lines).toEqual([])
+})
+
+test('the first engine takes the thread that was started before its work was known', async () => {
+  prestartThread('kernel')
+  expect(takePrestartedThread('sdk')).toBeUndefined()
+  const [first, second] = [await open('echo'), await open('echo')]
+  expect(takePrestartedThread('kernel')).toBeUndefined()
+  expect(await Promise.all([callText(first, 'echo', 'one'), callText(second, 'echo', 'two')])).toEqual([
+    'one',
+    'two',
+  ])
+})
+
+test('a thread that no engine takes ends', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const ended = vi.spyOn(Worker.prototype, 'terminate')
+  prestartThread('kernel')
+  vi.advanceTimersByTime(60_000)
+  expect(takePrestartedThread('kernel')).toBeUndefined()
+  expect(await ended.mock.results[0]?.value).toBeTypeOf('number')
 })

@@ -22,7 +22,7 @@ export const RING_PAYLOAD = 262_144
 /** From this size on, an input or output is better left where the guest has it, even if the thread has to wait for it. */
 export const PLACED_BYTES = 32_768
 
-/** The start data of a worker. */
+/** The start data of a worker: its first message. */
 export interface WorkerStart {
   readonly plugin: InstantiablePlugin
   readonly settings: Omit<InstanceSettings, 'log' | 'memories' | keyof InstanceServices>
@@ -46,10 +46,7 @@ export interface WorkerStart {
   readonly suspended: MessagePort | undefined
 }
 
-/** The start data of a thread that tries the start of plug-ins, one after another. */
-export const FOR_TRIALS = 'for trials'
-
-/** A plug-in to try. */
+/** A plug-in to try: threads that do that try one after another. */
 export type TrialStart = Omit<
   WorkerStart,
   'calls' | 'answers' | 'inputs' | 'concurrent' | 'timeoutMs' | 'suspended'
@@ -102,6 +99,9 @@ export const ANSWER = {
 
 /** One log line of a guest. */
 export type LogLine = readonly [level: GuestLogLevel, fields: object, message: string]
+
+/** A message to a worker after the first: calls wait in its ring. */
+export const WAKE = 0
 
 /** Messages of a worker. */
 export type FromWorker =

@@ -1,11 +1,10 @@
-import { MessageChannel, Worker } from 'node:worker_threads'
+import { MessageChannel, type Worker } from 'node:worker_threads'
 import { fromFailure } from '../../errors/call-failure.ts'
 import { ClientGoneError, DeadlineError, InstanceStartError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import { takeBuffer } from '../../platform/buffer-pool.ts'
 import { copyBytes } from '../../platform/chunks.ts'
 import { monotonicMs } from '../../platform/monotonic.ts'
-import { workerFile } from '../../platform/packages.ts'
 import { terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { type Engine, isCancelRequested, type PendingCall } from '../engine.ts'
@@ -32,10 +31,12 @@ import {
   type PostedRecord,
   RING_BYTES,
   RING_PAYLOAD,
+  WAKE,
   type WorkerStart,
 } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
 import { HostBlocks } from './shared-blocks.ts'
+import { newThread, takePrestartedThread } from './thread-start.ts'
 import { SLOTS, slotOf, ThreadState } from './thread-state.ts'
 
 /** The common settings of a route's threads. */
@@ -52,14 +53,6 @@ export type ThreadOptions = Omit<
   readonly log: Log
   readonly bridge: HostBridge
 }
-
-/**
- * Limits the JavaScript heap of a thread, which host functions use, in MiB: allocations in small pieces end only the thread.
- * The collection that meets the limit gets 16 MiB more (`kExtraHeapAllowance` in Node's `node_worker.cc`), and V8 ends the
- * process if it needs more than that. It may need as much as a third of the young generation, whose default in Node.js 24 is
- * 96 MiB: hence a limit for it too. A single larger allocation, such as the table of a growing `Map`, still ends the process.
- */
-export const HEAP_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 24 }
 
 /** An assigned call. */
 interface AssignedCall {
@@ -134,15 +127,10 @@ class WorkerThread implements Runner {
     const suspended = this.#suspended?.port2
     this.#calls = new Ring(calls)
     this.#answers = new Ring(answers)
-    this.#worker = new Worker(workerFile(`${runtime}-thread`), {
-      name: `wasm-serve ${options.plugin.name}`,
-      workerData: {
-        ...start,
-        ...{ threadState: this.#threadState.memory, calls, answers, inputs, host, suspended },
-      } satisfies WorkerStart,
-      transferList: [inputs, host, ...(suspended ? [suspended] : [])],
-      resourceLimits: HEAP_LIMITS,
-    })
+    this.#worker = takePrestartedThread(runtime) ?? newThread(runtime, `wasm-serve ${options.plugin.name}`)
+    const threadState = this.#threadState.memory
+    const data = { ...start, threadState, calls, answers, inputs, host, suspended } satisfies WorkerStart
+    this.#worker.postMessage(data, [inputs, host, ...(suspended ? [suspended] : [])])
     const { name, digest } = options.plugin
     trackThread(this.#worker, { route, plugin: name, digest })
     this.#worker.on('message', (message: FromWorker) => this.#onMessage(message))
@@ -252,7 +240,7 @@ class WorkerThread implements Runner {
   wake(): boolean {
     this.#silentSince ??= performance.now()
     this.#threadState.listen()
-    if (this.#threadState.wake()) this.#worker.postMessage(0)
+    if (this.#threadState.wake()) this.#worker.postMessage(WAKE)
     return true
   }
 

@@ -1,12 +1,12 @@
-import { MessageChannel, Worker } from 'node:worker_threads'
+import { MessageChannel, type Worker } from 'node:worker_threads'
 import { fromFailure } from '../../errors/call-failure.ts'
 import { InstanceStartError } from '../../errors/errors.ts'
 import { startClock, unlessAborted } from '../../platform/event-loop.ts'
-import { workerFile } from '../../platform/packages.ts'
 import { labelThread, mayStart, terminateOrWriteOff, trackThread } from '../../platform/stuck-threads.ts'
 import { processStarts, startedLate, toStartFailure } from '../runners/runner-pool.ts'
-import { FOR_TRIALS, type FromTrial, type TrialStart } from './protocol.ts'
-import { HEAP_LIMITS, isOurs, type ThreadOptions } from './thread.ts'
+import type { FromTrial, TrialStart } from './protocol.ts'
+import { isOurs, type ThreadOptions } from './thread.ts'
+import { newThread } from './thread-start.ts'
 import { ThreadState } from './thread-state.ts'
 
 /**
@@ -77,11 +77,7 @@ export class TrialThread {
 
   constructor(runtime: ThreadOptions['runtime']) {
     this.runtime = runtime
-    this.#worker = new Worker(workerFile(`${runtime}-thread`), {
-      name: 'wasm-serve trial',
-      workerData: FOR_TRIALS,
-      resourceLimits: HEAP_LIMITS,
-    })
+    this.#worker = newThread(runtime, 'wasm-serve trial')
     trackThread(this.#worker)
     this.#worker.on('error', (thrown: unknown) =>
       this.fail(thrown instanceof Error ? thrown : new Error(String(thrown))),

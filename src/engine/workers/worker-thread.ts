@@ -1,4 +1,4 @@
-import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { type MessagePort, parentPort, receiveMessageOnPort } from 'node:worker_threads'
 import { toFailure } from '../../errors/call-failure.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
 import type { Caller } from '../../observe/observe.ts'
@@ -12,11 +12,11 @@ import { guestOptions, openGuest } from './guest-options.ts'
 import { HostClient } from './host-bridge.ts'
 import {
   CALL,
-  FOR_TRIALS,
   type FromTrial,
   PLACED_BYTES,
   RING_PAYLOAD,
   type TrialStart,
+  WAKE,
   type WorkerStart,
 } from './protocol.ts'
 import { Ring, type RingRecord } from './ring.ts'
@@ -174,12 +174,15 @@ class CallLoop {
 
 /**
  * The main function of a worker thread: an inline engine whose calls come from the main thread and whose answers go back
- * there; or trials of plug-ins.
+ * there; or trials of plug-ins. Its first message decides.
  */
 export function runThread(runtime: Runtime): void {
-  const start = workerData as WorkerStart | typeof FOR_TRIALS
-  if (start === FOR_TRIALS) parentPort?.on('message', (trial: TrialStart) => void tryPlugin(trial, runtime))
-  else void serveCalls(start, runtime)
+  let loop: CallLoop | SuspendingLoop | undefined
+  parentPort?.on('message', (message: typeof WAKE | WorkerStart | TrialStart) => {
+    if (message === WAKE) loop?.run()
+    else if ('calls' in message) void serveCalls(message, runtime, (opened) => (loop = opened))
+    else void tryPlugin(message, runtime)
+  })
 }
 
 const openEngine = (
@@ -190,7 +193,11 @@ const openEngine = (
   memories?: BlockMemories,
 ) => openGuest(start, start.plugin, runtime, new HostClient(start.host, threadState), log, memories)
 
-async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
+async function serveCalls(
+  start: WorkerStart,
+  runtime: Runtime,
+  opened: (loop: CallLoop | SuspendingLoop) => void,
+): Promise<void> {
   const post: Post = (message, transfer = []) => parentPort?.postMessage(message, transfer)
   try {
     useRunMemory(start.threadState)
@@ -200,7 +207,7 @@ async function serveCalls(start: WorkerStart, runtime: Runtime): Promise<void> {
     const loop = start.suspended
       ? await openSuspendingLoop(start, start.suspended, runtime, threadState, answers, post)
       : await openLoop(start, runtime, threadState, writer, post)
-    parentPort?.on('message', () => loop.run())
+    opened(loop)
     post({ isReady: true })
   } catch (error) {
     post({ startFailure: toFailure(error) })
