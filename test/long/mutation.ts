@@ -32,6 +32,11 @@ const TREES = 2
 
 const KEPT = new URL('mutation-results.json', import.meta.url)
 
+/** Why nobody notices a mutant, by its file and its line. */
+const EXPLAINED: Readonly<Record<string, string>> = JSON.parse(
+  readFileSync(new URL('mutation-explained.json', import.meta.url), 'utf8'),
+)
+
 interface Outcome {
   readonly outcome: Tested['name'] | 'refused'
   /** Whether a test reaches it. */
@@ -168,7 +173,8 @@ function scoreOf(some: readonly Result[]): number {
 function renderResults(): string {
   const folderOf = ({ mutant }: Result) => mutant.file.split('/').slice(0, 2).join('/')
   const folders = [...new Set(results.map(folderOf))].sort()
-  const survivors = results.filter(({ outcome }) => outcome === 'survived')
+  const survivors = results.filter(({ outcome }) => outcome === 'survived').map(({ mutant }) => mutant)
+  const [explained, others] = [survivors.filter(reasonOf), survivors.filter((mutant) => !reasonOf(mutant))]
   return [
     `${renderOrigin()}. Seed ${seed}: ${results.length} of ${drawn.size} drawn of ${all.length} mutants. The score must be ${FLOORS.checks} % where something is checked, and ${FLOORS.others} % elsewhere.`,
     [
@@ -183,8 +189,13 @@ function renderResults(): string {
       renderRow('what checks', results.filter(isCheck)),
       renderRow('all', results),
     ].join('\n'),
-    survivors.length === 0 ? 'No mutant survived.' : 'The survivors:',
-    ...survivors.map(({ mutant }) => `\`\`\`diff\n${renderDiff(mutant)}\n\`\`\``).sort(),
+    `Survivors that nobody can notice, or that only change an estimate: ${explained.length}.`,
+    explained
+      .map((mutant) => `- ${placeOf(mutant)}: ${reasonOf(mutant)}`)
+      .sort()
+      .join('\n'),
+    `Other survivors: ${others.length}.`,
+    ...others.map((mutant) => `\`\`\`diff\n${renderDiff(mutant)}\n\`\`\``).sort(),
     ...(broken.length === 0 ? [] : [`Left out, because they fail without a mutant: ${broken.join(', ')}.`]),
   ].join('\n\n')
 }
@@ -194,6 +205,13 @@ function renderRow(name: string, some: readonly Result[]): string {
   const reached = some.filter(({ outcome, isReached }) => outcome === 'survived' && isReached).length
   const counts = [count('killed'), count('timed out'), count('survived'), reached, count('refused')]
   return `| ${[name, ...counts, `${scoreOf(some).toFixed(0)} %`].join(' | ')} |`
+}
+
+const placeOf = ({ file, line }: Mutant) => `\`${file}:${line}\``
+
+function reasonOf(mutant: Mutant): string | undefined {
+  const [, mutated = ''] = renderDiff(mutant).split('\n+ ')
+  return EXPLAINED[`${mutant.file}: ${mutated}`]
 }
 
 /** The lines that the mutant changes, before and after. */
