@@ -165,12 +165,17 @@ function requiring({ specifiers, source }: ImportDeclaration): string {
   for (const specifier of specifiers) {
     const { name } = specifier.local
     if (specifier.type !== 'ImportSpecifier') whole.push(name)
-    else if ('name' in specifier.imported) named.push(`${specifier.imported.name}: ${name}`)
+    else named.push(`${JSON.stringify(nameOf(specifier.imported))}: ${name}`)
   }
   if (specifiers.length === 0) return `${loaded};`
   const declared = [...whole, ...(named.length === 0 ? [] : [`{ ${named.join(', ')} }`])]
   return `const ${declared.map((each) => `${each} = ${loaded}`).join(', ')};`
 }
+
+type ImportSpecifier = Extract<ImportDeclaration['specifiers'][number], { type: 'ImportSpecifier' }>
+
+const nameOf = (imported: ImportSpecifier['imported']) =>
+  imported.type === 'Literal' ? imported.value : imported.name
 
 /**
  * Bundles modules of `src/` into one folder, where they find their neighbours, and the package's root one folder up.
