@@ -1,0 +1,78 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { FROM_CHILD, TO_CHILD } from '../../src/engine/subprocess/frames.ts'
+import { GuestProcess } from '../../src/engine/subprocess/guest-process.ts'
+import { type ProcessStart, pack, unpack } from '../../src/engine/subprocess/packed.ts'
+import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
+import { compilePlugin } from '../../src/plugin/plugin.ts'
+import { readSource } from '../../src/plugin/source/source.ts'
+import { guest } from '../support/guest.ts'
+import { keepLog, settingsOf } from '../support/instance.ts'
+
+/** A process with one instance, and the results of its calls. */
+async function openProcess(guestName: string) {
+  const path = guest(guestName)
+  const how = { compiles: false, isolation: 'reuse', interrupts: 'on' } as const
+  const { uncompiled } = await compilePlugin(await readSource(path), how)
+  const { log: _log, ...settings } = settingsOf()
+  const start: ProcessStart = {
+    plugin: { name: guestName, digest: '', modules: uncompiled ?? [] },
+    settings,
+    functions: undefined,
+    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
+    services: [],
+  }
+  const process = new GuestProcess({
+    sandbox: () => openSandbox(undefined, []),
+    cgroup: undefined,
+    needs: { heapMiB: 128, dataBytes: 4 * 2 ** 30, reads: [], writes: [] },
+    log: keepLog(),
+  })
+  onTestFinished(async () => void (await process.kill()))
+  const results: unknown[] = []
+  let heard: () => void = () => undefined
+  const instance = process.add({
+    isBusy: true,
+    maxFrameBytes: 1_000_000,
+    free: () => undefined,
+    over: (reason) => void results.push(reason),
+    take({ kind, call, payload }) {
+      if (kind === FROM_CHILD.output) results.push([call, String(payload)])
+      if (kind === FROM_CHILD.failure) results.push([call, unpack(payload)])
+      if (kind === FROM_CHILD.started) results.push('started')
+      if (kind === FROM_CHILD.startFailed) results.push(unpack(payload))
+      heard()
+    },
+  })
+  const send = (kind: number, call: number, name = '', payload: Uint8Array = Buffer.of()) =>
+    process.send({ kind, instance, call, nameBytes: name.length, ms: 0 }, [Buffer.from(name), payload])
+  /** @returns the results when there are so many. */
+  const after = async (count: number): Promise<readonly unknown[]> => {
+    process.flush()
+    while (results.length < count) await new Promise<void>((resolve) => (heard = resolve))
+    return results.splice(0)
+  }
+  send(TO_CHILD.start, 0, '', pack(start))
+  expect(await after(1)).toEqual(['started'])
+  return {
+    after,
+    call: (number: number, name: string, input = '') => send(TO_CHILD.call, number, name, Buffer.from(input)),
+    interrupt: (number: number) => send(TO_CHILD.interrupt, number),
+  }
+}
+
+test('an interrupt that arrives before its call has begun ends it, and no other call', async () => {
+  const { call, interrupt, after } = await openProcess('moody')
+  const trapped = { code: 'WASM_SERVE_GUEST_TRAP' }
+  call(1, 'answer', 'L') // never returns
+  interrupt(1)
+  expect(await after(1)).toMatchObject([[1, trapped]])
+  call(2, 'answer', 'well')
+  call(3, 'answer', 'L')
+  call(4, 'answer', 'better')
+  interrupt(3)
+  expect(await after(3)).toMatchObject([
+    [2, 'well'],
+    [3, trapped],
+    [4, 'better'],
+  ])
+})
