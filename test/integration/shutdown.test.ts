@@ -39,7 +39,6 @@ async function startProcess(
 const FOREVER = 'await new Promise(() => {})'
 
 test.concurrent.for([
-  'SIGTERM',
   'SIGINT',
   'SIGUSR2',
 ] as const)('a server drains on %s, and its process ends well', async (signal, context) => {
