@@ -109,3 +109,37 @@ test('the main thread is rung once until it listens no more', () => {
   main.listen()
   expect(worker.ring()).toBe(false)
 })
+
+describe('a running call, and the stats of its thread, stay as they are', () => {
+  const stats = { guestBytes: 1, kernelBytes: 2, recycled: 3, restarted: 4, droppedLines: 5, checks: 6 }
+
+  type Step = (worker: ThreadState, main: ThreadState) => unknown
+
+  test.each<[string, ...Step[]]>([
+    ['the worker is awake', (worker) => worker.stayAwake()],
+    ['the worker naps', (worker) => worker.beginNap()],
+    ['the worker is woken', (_, main) => main.wake()],
+    ['the main thread is rung', (worker) => worker.ring()],
+    ['the main thread listens', (_, main) => main.listen()],
+    ['the main thread has heard', (_, main) => main.heard()],
+    ['the worker asks the host', (worker) => worker.beginAsking(9)],
+    ['the host answers', (_, main) => main.hostAnswered(), (worker) => worker.waitForHost()],
+    ['the worker has the answer', (worker) => worker.endAsking()],
+    ['a reply comes', (_, main) => main.replied()],
+    ['a reply is taken', (_, main) => main.replied(), (worker) => worker.tookReply()],
+    ['blocks are known', (_, main) => main.knowBlocks(7)],
+    ['blocks are free', (worker) => worker.freeBlocks(7)],
+    ['blocks are received', (worker) => worker.receiveBlocks()],
+    ['blocks are left', (_, main) => main.knowBlocks(7), (worker) => worker.leaveBlocks(7)],
+    ['blocks are borrowed', (worker) => worker.freeBlocks(7), (_, main) => main.borrowBlocks(7)],
+    ['a call is offered', (_, main) => main.offer(2 * SLOTS)],
+    ['a call is claimed', (_, main) => main.offer(2 * SLOTS), (worker) => worker.claim(2 * SLOTS)],
+    ['the call is paused', (worker) => worker.beginPause(1_001)],
+  ])('when %s', (_what, ...steps) => {
+    const { worker, main } = openSides()
+    worker.beginTurn(257, 1_000, 8)
+    worker.writeStats(stats)
+    for (const step of steps) step(worker, main)
+    expect([main.running(), main.readStats()]).toEqual([{ call: 257, since: 1_000, beforeMs: 8 }, stats])
+  })
+})
