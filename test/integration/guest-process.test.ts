@@ -1,25 +1,26 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { FROM_CHILD, TO_CHILD } from '../../src/engine/subprocess/frames.ts'
 import { GuestProcess } from '../../src/engine/subprocess/guest-process.ts'
-import { type ProcessStart, pack, unpack } from '../../src/engine/subprocess/packed.ts'
+import { type ProcessStart, pack, readHostRequest, unpack } from '../../src/engine/subprocess/packed.ts'
 import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
+import type { ServiceRequest } from '../../src/guest/services/service.ts'
 import { compilePlugin } from '../../src/plugin/plugin.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
 import { guest } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
+import { kvGuest } from '../support/kv-guest.ts'
 
 /** A process with one instance, and the results of its calls. */
-async function openProcess(guestName: string) {
-  const path = guest(guestName)
+async function openProcess(source: string | Uint8Array, services: readonly string[] = []) {
   const how = { compiles: false, isolation: 'reuse', interrupts: 'on' } as const
-  const { uncompiled } = await compilePlugin(await readSource(path), how)
+  const { uncompiled } = await compilePlugin(await readSource(source), how)
   const { log: _log, ...settings } = settingsOf()
   const start: ProcessStart = {
-    plugin: { name: guestName, digest: '', modules: uncompiled ?? [] },
+    plugin: { name: 'guest', digest: '', modules: uncompiled ?? [] },
     settings,
     functions: undefined,
     isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
-    services: [],
+    services,
   }
   const process = new GuestProcess({
     sandbox: () => openSandbox(undefined, []),
@@ -38,6 +39,7 @@ async function openProcess(guestName: string) {
     take({ kind, call, payload }) {
       if (kind === FROM_CHILD.output) results.push([call, String(payload)])
       if (kind === FROM_CHILD.failure) results.push([call, unpack(payload)])
+      if (kind === FROM_CHILD.ask) process.answerHost(instance, answerOf(readHostRequest(payload)))
       if (kind === FROM_CHILD.started) results.push('started')
       if (kind === FROM_CHILD.startFailed) results.push(unpack(payload))
       heard()
@@ -60,8 +62,21 @@ async function openProcess(guestName: string) {
   }
 }
 
+/** What a store answers that has the name of each key as its value. */
+const answerOf = ({ service, operation, args: [key] }: ServiceRequest) =>
+  service === 'kv' && operation === 'get' ? { value: { answer: key } } : { failure: 'no' }
+
+test('a guest gets the answers of its host', async () => {
+  const { call, after } = await openProcess(kvGuest('get'), ['kv'])
+  for (const [at, key] of ['key-0001', 'key-0002'].entries()) call(at + 1, 'get', key)
+  expect(await after(2)).toEqual([
+    [1, 'key-0001'],
+    [2, 'key-0002'],
+  ])
+})
+
 test('an interrupt that arrives before its call has begun ends it, and no other call', async () => {
-  const { call, interrupt, after } = await openProcess('moody')
+  const { call, interrupt, after } = await openProcess(guest('moody'))
   const trapped = { code: 'WASM_SERVE_GUEST_TRAP' }
   call(1, 'answer', 'L') // never returns
   interrupt(1)
