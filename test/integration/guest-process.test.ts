@@ -6,7 +6,7 @@ import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
 import type { ServiceRequest } from '../../src/guest/services/service.ts'
 import { compilePlugin } from '../../src/plugin/plugin.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
-import { guest } from '../support/guest.ts'
+import { guest, guestBytes } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
 import { kvGuest } from '../support/kv-guest.ts'
 
@@ -35,7 +35,10 @@ async function openProcess(source: string | Uint8Array, services: readonly strin
     isBusy: true,
     maxFrameBytes: 1_000_000,
     free: () => undefined,
-    over: (reason) => void results.push(reason),
+    over(reason) {
+      results.push(reason, reason) // nothing else comes
+      heard()
+    },
     take({ kind, call, payload }) {
       if (kind === FROM_CHILD.output) results.push([call, String(payload)])
       if (kind === FROM_CHILD.failure) results.push([call, unpack(payload)])
@@ -72,6 +75,22 @@ test('a guest gets the answers of its host', async () => {
   expect(await after(2)).toEqual([
     [1, 'key-0001'],
     [2, 'key-0002'],
+  ])
+})
+
+/** Runs for some hundredths of a second. */
+const SPINS = guestBytes(`(module (func (export "run") (result i32) (local $i i32)
+  (loop $next
+    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+    (br_if $next (i32.lt_u (local.get $i) (i32.const 20000000))))
+  (i32.const 0)))`)
+
+test('a guest that runs while its server sends nothing ends its call', async () => {
+  const { call, after } = await openProcess(SPINS)
+  for (const number of [1, 2]) call(number, 'run')
+  expect(await after(2)).toEqual([
+    [1, ''],
+    [2, ''],
   ])
 })
 
