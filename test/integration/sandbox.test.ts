@@ -2,7 +2,6 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
 import { describe, expect, test } from 'vitest'
-import { FD } from '../../src/engine/subprocess/frames.ts'
 import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
 import { temporaryFolder } from '../support/admin-api.ts'
 
@@ -52,10 +51,4 @@ describe.runIf(isLinux)('of the sandbox there is what the tools of the machine c
     expect(report).toMatchObject({ ...NOTHING, ...held })
     expect(programArgs.includes('watch')).toBe(report.endsWithServer === 'thread')
   })
-})
-
-test('a process keeps the descriptors that it works with', async () => {
-  const { programArgs } = await openSandbox(undefined, [])
-  const closed = (programArgs[0] ?? '').split(',').filter((text) => text !== '')
-  for (const fd of [0, 1, 2, ...Object.values(FD)]) expect(closed).not.toContain(String(fd))
 })

@@ -5,7 +5,7 @@ import { openLog } from '../../../src/observe/log/log.ts'
 import { checkServerOptions } from '../../../src/options/options.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { guest, guestBytes } from '../../support/guest.ts'
-import { hyperGuest } from '../../support/hyper-guest.ts'
+import { cannedGuest } from '../../support/hyper-guest.ts'
 import { open } from '../../support/socket.ts'
 
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
@@ -229,10 +229,16 @@ test.each([
 })
 
 describe('of a route that is a tool', () => {
+  const canned = [{ when: '', output: '{"tools":[]}' }]
   const routesOf = async (mcp: object) => {
     const routes: RouteOptions[] = [
       { plugin: echo, url: '/text/in', tool: {} },
-      { plugin: guestBytes(hyperGuest()), url: '/h', contract: 'hyper-mcp', engine: 'inline' },
+      {
+        plugin: guestBytes(cannedGuest({ list_tools: canned, call_tool: canned })),
+        url: '/h',
+        contract: 'hyper-mcp',
+        engine: 'inline',
+      },
     ]
     const options = checkServerOptions({ logLevel: 'silent', stallMs: 0, mcp, routes })
     const { app, routes: served } = await createApp(options, openLog('silent'))
