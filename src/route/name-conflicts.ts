@@ -36,9 +36,10 @@ export function nameConflicts(routes: readonly NamedRoute[]): Error[] {
     if (isOwner && !owners.has(name)) owners.set(name, route)
   }
   for (const route of routes) {
-    const { access, namespace = '' } = route.options.kv ?? {}
+    const { access, namespace } = route.options.kv ?? {}
     const { name } = route.plugin
-    const owner = access === 'none' || namespace === name ? undefined : owners.get(namespace)
+    if (access === 'none' || namespace === undefined || namespace === name) continue
+    const owner = owners.get(namespace)
     if (!owner || !importsKv(owner.plugin) || !importsKv(route.plugin)) continue
     const pair = JSON.stringify([namespace, name])
     if (!conflicts.has(pair))

@@ -45,6 +45,15 @@ test('options take precedence, and the description itself is no tool', async () 
 })
 
 test.each([
+  [{}, 'Greets a person.'],
+  [{ description: 'Of the route.' }, 'Of the route.'],
+  [{ description: 'Of the route.', tool: { description: 'Of the tool.' } }, 'Of the tool.'],
+])('with the options %j the tool is described as %j', async (options, description) => {
+  const user = await serveMcp([described(JSON.stringify(GREET), options)])
+  expect((await user.modern('tools/list')).body.result.tools).toMatchObject([{ name: 'greet', description }])
+})
+
+test.each([
   ['no JSON', '{'],
   ['another function', JSON.stringify({ tools: [{ name: 'a' }, { name: 'b' }] })],
 ])('with a description that has %s, it is a tool without one', async (_what, output) => {

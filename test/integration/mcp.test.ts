@@ -101,6 +101,17 @@ test('the revisions of 2025 are served, and the server keeps no sessions', async
   expect(answer.body.result.protocolVersion).toBe('2025-11-25')
 })
 
+test('clients with initialize get schemas of properties as objects, others as they were written', async () => {
+  const properties = { any: true, none: false, text: { type: 'string' } }
+  const user = await serveMcp([inline('/a', 'echo', { tool: { inputSchema: { properties } } })])
+  const listed = async (list: typeof user.legacy | typeof user.modern) =>
+    (await list.call(user, 'tools/list')).body.result.tools[0]
+  expect(await listed(user.legacy)).toMatchObject({
+    inputSchema: { properties: { any: {}, none: { not: {} }, text: { type: 'string' } } },
+  })
+  expect(await listed(user.modern)).toMatchObject({ inputSchema: { properties } })
+})
+
 test('initialize negotiates, whatever revision the header names', async () => {
   const user = await serveMcp([inline('/a', 'echo')])
   const begin = (protocolVersion: string, header: string) => {

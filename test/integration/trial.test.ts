@@ -1,7 +1,9 @@
 import { Worker } from 'node:worker_threads'
 import { expect, test, vi } from 'vitest'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { TrialThread, tryInThread } from '../../src/engine/workers/trial.ts'
-import { file } from '../support/guest.ts'
+import type { OpenServices } from '../../src/guest/services/services.ts'
+import { file, guestBytes } from '../support/guest.ts'
 import { threadOptions } from '../support/trial.ts'
 
 /** The threads that were started while something ran. */
@@ -74,4 +76,27 @@ test('of several idle threads the one used last is used again', async () => {
     await tryInThread(upper, 10_000)
   }
   expect(await startedBy(run)).toBe(1)
+})
+
+/** Asks the store when it starts. */
+const ASKS_AT_START = guestBytes(`(module
+  (import "wasm-serve:kv" "get" (func $get (param i64) (result i64)))
+  (import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
+  (func $start (drop (call $get (call $alloc (i64.const 1)))))
+  (start $start)
+  (func (export "run") (result i32) (i32.const 0)))`)
+
+test('what a guest has asked of its host is given up when its trial is over', async () => {
+  const abandoned = new AbortController()
+  let isOver: () => void = () => undefined
+  const over = new Promise<void>((resolve) => (isOver = resolve))
+  const run: OpenServices['run'] = (_request, { signal }) => {
+    signal.addEventListener('abort', isOver)
+    abandoned.abort(new Error('abandoned'))
+    return new Promise(() => undefined)
+  }
+  const bridge = new HostBridge({ run }, true)
+  const asking = await threadOptions(ASKS_AT_START, { services: ['kv'], bridge })
+  await expect(tryInThread(asking, 60_000, abandoned.signal)).rejects.toThrow('abandoned')
+  await over
 })

@@ -4,14 +4,14 @@ import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { guest } from './guest.ts'
 import { keepLog, settingsOf } from './instance.ts'
 
-/** How a trial of a guest is started. */
+/** How a trial of a guest is started. @param source - Its name, or its module. */
 export async function threadOptions(
-  guestName: string,
+  source: string | Uint8Array,
   more: Partial<ThreadOptions> = {},
 ): Promise<ThreadOptions> {
   const { log: _, ...settings } = settingsOf()
   const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(
-    guest(guestName),
+    typeof source === 'string' ? guest(source) : source,
   )
   return {
     plugin: { name, digest, module, merge, imports, exports, memories, linked },

@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { servedRouteOf } from '../observe.ts'
+import { quotable, renderTime } from './access-text.ts'
 import { openLines } from './lines.ts'
 import { type LineStream, linesOf } from './log.ts'
 
@@ -202,25 +203,4 @@ function openText(
       format === 'combined' ? ` "${shown(request, 'referer')}" "${shown(request, 'user-agent')}"` : ''
     destination.write(`${line}${more}\n`)
   }
-}
-
-/** Escapes characters that could end the quotes or the line, or move a cursor, as Apache does. */
-function quotable(text: string): string {
-  return text.replace(UNSAFE, (character) =>
-    character === '"' || character === '\\'
-      ? `\\${character}`
-      : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  )
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
-const UNSAFE = /["\\\u0000-\u001f\u007f-\u00ff]/g
-
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-
-/** `21/Nov/2026:20:15:03 +0000`. */
-function renderTime(time: Date): string {
-  const [date = '', clock = ''] = time.toISOString().split(/[T.]/)
-  const [year, month, day] = date.split('-')
-  return `${day}/${MONTHS[Number(month) - 1]}/${year}:${clock} +0000`
 }

@@ -71,6 +71,8 @@ test.each([
   ['no arguments', { service: 'http', operation: 'send' }],
   ['an operation without a service', { operation: 'send', args: [] }],
   ['text', 'http'],
+  ['nothing', null],
+  ['a number', 7],
 ])('a process cannot ask for %s', (_what, request) => {
   expect(() => readHostRequest(pack(request))).toThrow(RangeError)
 })

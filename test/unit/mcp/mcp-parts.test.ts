@@ -418,6 +418,25 @@ test('changes of which many calls tell are announced once, to this process and t
   expect(seen).toEqual(relayed)
 })
 
+test('a change that was announced is not announced again with the next one', async () => {
+  const announced: (readonly Change[])[] = []
+  let heard: () => void = () => undefined
+  const relay = {
+    announce(some: readonly Change[]) {
+      announced.push(some)
+      heard()
+    },
+  }
+  const changes = new ListChanges(relay)
+  const all: Change[] = [{ plugin: 'a', list: 'tools' }, { task: '1-a' }]
+  for (const change of all)
+    await new Promise<void>((resolve) => {
+      heard = resolve
+      changes.announce(change)
+    })
+  expect(announced).toEqual(all.map((change) => [change]))
+})
+
 test('of the URIs that a call tells, a hundred count, and none that is too long', () => {
   const changes = noChanges()
   const client = { meta: {}, notify: () => undefined, wantsLevel: undefined, hasSession: false }

@@ -348,3 +348,9 @@ test('a tool of a batch cannot ask, because its answer is one array', async () =
   send([{ jsonrpc: '2.0', id: 1, method: 'tools/call', params: erase }])
   expect(await next()).toMatchObject([{ id: 1, result: { isError: true } }])
 })
+
+test('a client that has not begun a session cannot subscribe to resources', async () => {
+  const { send, next } = await bridge([{ url: '/a', plugin: guest('echo') }])
+  send({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { _meta: meta, uri: 'a:1' } })
+  expect(await next()).toMatchObject({ id: 1, error: {} })
+})

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Exchange } from '../../../src/mcp/exchange.ts'
 import { parseJson, readMessage } from '../../../src/mcp/json-rpc.ts'
 import { InputRequired } from '../../../src/mcp/questions.ts'
-import { type TaskRule, Tasks } from '../../../src/mcp/tasks.ts'
+import { type TaskRule, Tasks, taskRule } from '../../../src/mcp/tasks.ts'
 import type { ToolResult } from '../../../src/mcp/tool-result.ts'
 
 /* The limits and the ends of tasks, without guests. */
@@ -104,4 +104,16 @@ test('answers that take too much fail their task, and no other', async () => {
   ask(tasks, 'tasks/update', large.taskId, [['1.70', text]])
   expect(ask(tasks, 'tasks/get', large.taskId)).toContain('-32603')
   expect(ask(tasks, 'tasks/get', small.taskId)).toContain('1.b')
+})
+
+test.each([
+  [undefined, undefined],
+  [{ enabled: false, ttlMs: 1 }, undefined],
+  [{}, { afterMs: 0, isRequired: false, ttlMs: 3_600_000 }], // the documented defaults
+  [
+    { afterMs: 5, required: true, ttlMs: 7 },
+    { afterMs: 5, isRequired: true, ttlMs: 7 },
+  ],
+])('the rule of a tool with the option task %j', (task, rule) => {
+  expect(taskRule({ tool: { task } } as never)).toEqual(rule)
 })

@@ -3,7 +3,7 @@ import { closeSync, constants, openSync, readSync, write, writeSync } from 'node
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { LineWriter, renderLine } from '../../../src/observe/log/lines.ts'
 
 /** A descriptor whose writes are held until they are answered. */
@@ -172,4 +172,19 @@ test('a line for people has the time, the level, and values that could be misrea
   expect(renderLine({ level: 'warn', time: entry.time, msg: 'slow' }, true)).toContain(
     '\x1b[90m03:04:05\x1b[0m \x1b[33mWARN \x1b[0m slow',
   )
+})
+
+test('a write that is not answered for seconds hangs, and none that has just begun or is answered', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { lines, next } = openHeld()
+  const hung = [lines.isHung]
+  lines.write('a\n')
+  const { answer } = await next(1)
+  hung.push(lines.isHung)
+  vi.advanceTimersByTime(10_000)
+  hung.push(lines.isHung)
+  answer(undefined)
+  hung.push(lines.isHung)
+  expect(hung).toEqual([false, false, true, false])
 })

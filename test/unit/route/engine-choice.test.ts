@@ -53,6 +53,22 @@ describe('a route', () => {
     expect(await chosen({ plugin })).toMatchObject({ engine: 'inline' })
   })
 
+  test.each([
+    [{}, true],
+    [{ interrupts: 'off' }, false],
+    [{ runtime: 'sdk' }, false],
+    [{ functions: 'functions.mjs' }, false],
+    [{ functions: { env: { own: () => 0n } } }, true],
+    [{ functions: 'functions.mjs', interrupts: 'off' }, false],
+  ] as const)('with a deadline and %j stays on the event loop: %s', async (options, isInline) => {
+    const route = { timeoutMs: 500, ...options }
+    const loaded = await loadPlugin(guest('echo'), {
+      runtime: 'runtime' in options ? options.runtime : 'kernel',
+    })
+    const { name } = chooseEngine(resolveRoute(checkedRoute(route), loaded), loaded, [])
+    expect(name).toBe(isInline ? 'inline' : 'workers')
+  })
+
   test('whose manifest has the deadline 0 has none, as with hosts of Extism in Go and JavaScript', async () => {
     const plugin = manifest({ timeout_ms: 0 })
     expect(await chosen({ plugin })).toMatchObject({ engine: 'inline' })

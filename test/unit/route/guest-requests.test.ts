@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { AnswerProblem } from '../../../src/contract/http-answer.ts'
 import { EngineClosedError } from '../../../src/errors/errors.ts'
 import { openOutbound } from '../../../src/guest/outbound/outbound.ts'
 import { callStream } from '../../../src/guest/streams/stream-protocol.ts'
@@ -61,6 +62,28 @@ test.each([
   [{ 'a guest`s': 'text' }, /^a header /],
 ])('a head with %j is refused, and the message names headers that are known', (headers, message) => {
   expect(() => readAnswerHead(Buffer.from(JSON.stringify({ headers })))).toThrow(message)
+})
+
+/** What a recipient must know before the body, or could be led astray with. (RFC 9110, section 6.5.1) */
+const BEFORE_BODY = {
+  framing: ['Content-Length', 'Transfer-Encoding', 'Trailer', 'Connection'],
+  routing: ['Host', 'Location'],
+  'modifiers of requests': ['Cache-Control', 'Max-Forwards'],
+  authentication: ['Authorization', 'WWW-Authenticate', 'Cookie', 'Set-Cookie'],
+  content: ['Content-Encoding', 'Content-Type', 'Content-Range', 'Vary'],
+}
+
+test.each(Object.entries(BEFORE_BODY))('headers of %s are no trailers', (_what, names) => {
+  const isTaken = (name: string) => {
+    try {
+      return readAnswerHead(Buffer.from(JSON.stringify({ trailers: ['etag', name] }))).trailers.size === 2
+    } catch (error) {
+      if (error instanceof AnswerProblem) return false
+      throw error
+    }
+  }
+  expect(names.filter(isTaken)).toEqual([])
+  expect(isTaken('Server-Timing')).toBe(true)
 })
 
 /** The operations of a call that is running until `end` is called. */

@@ -1,7 +1,11 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, type RouteOptions, wasmServe } from '../../../src/index.ts'
-import { guest } from '../../support/guest.ts'
+import { openLog } from '../../../src/observe/log/log.ts'
+import { checkServerOptions } from '../../../src/options/options.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { guest, guestBytes } from '../../support/guest.ts'
+import { cannedGuest } from '../../support/hyper-guest.ts'
 import { open } from '../../support/socket.ts'
 
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
@@ -222,4 +226,34 @@ test.each([
     const reply = await app.inject({ method, url: '/', headers, payload })
     expect([reply.statusCode, reply.body]).toEqual([200, payload])
   }
+})
+
+describe('of a route that is a tool', () => {
+  const canned = [{ when: '', output: '{"tools":[]}' }]
+  const routesOf = async (mcp: object) => {
+    const routes: RouteOptions[] = [
+      { plugin: echo, url: '/text/in', tool: {} },
+      {
+        plugin: guestBytes(cannedGuest({ list_tools: canned, call_tool: canned })),
+        url: '/h',
+        contract: 'hyper-mcp',
+        engine: 'inline',
+      },
+    ]
+    const options = checkServerOptions({ logLevel: 'silent', stallMs: 0, mcp, routes })
+    const { app, routes: served } = await createApp(options, openLog('silent'))
+    onTestFinished(() => app.close())
+    return served.map(({ tool }) => tool)
+  }
+
+  test('the name is known, unless its plug-in names its tools itself', async () => {
+    expect(await routesOf({})).toEqual([
+      { name: 'text_in', isOnly: false },
+      { name: undefined, isOnly: true },
+    ])
+  })
+
+  test('there is no URL if the server only has tools', async () => {
+    expect(await routesOf({ toolsOnly: true })).toMatchObject([{ isOnly: true }, { isOnly: true }])
+  })
 })
