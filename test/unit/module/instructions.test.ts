@@ -191,7 +191,7 @@ test.each<readonly [string, readonly number[], number, number]>([
   expect(isRead(pops, pushes)).toBe(true)
   expect(isRead(pops + 1, pushes)).toBe(false)
   expect(isRead(pops, pushes + 1)).toBe(false)
-  expect(pops > 0 && isRead(pops - 1, 0)).toBe(false)
+  expect(pops > 0 && isRead(pops - 1, pushes)).toBe(false)
 })
 
 const instructions: readonly (readonly [string, readonly number[]])[] = [
