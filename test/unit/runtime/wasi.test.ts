@@ -117,6 +117,13 @@ describe('output', () => {
     expect(lines).toEqual(['stdout: one', 'stdout: two', 'stdout: ', 'stdout: three', 'stderr: oops'])
   })
 
+  test('has no carriage return at the end of a line, wherever the line is', () => {
+    const { write, lines } = openGuest()
+    write(1, 'one\r\ntwo\r\n\r\nth\rree\n\n\r')
+    write(1, '\n')
+    expect(lines).toEqual(['one', 'two', '', 'th\rree', '', ''].map((line) => `stdout: ${line}`))
+  })
+
   test('keeps a character together that came in two pieces', () => {
     const { write, lines } = openGuest()
     write(1, Buffer.from([0xc3]))
@@ -417,13 +424,15 @@ describe('poll_oneoff', () => {
     subscribe(4, WRITE, 99)
     subscribe(5, CLOCK, 9)
     subscribe(6, 77, 0)
-    expect(poll(7)).toEqual([
+    subscribe(7, WRITE + 1, 1)
+    expect(poll(8)).toEqual([
       { userdata: 2, error: 'SUCCESS', type: READ, hangup: 1 },
       { userdata: 3, error: 'SUCCESS', type: WRITE, hangup: 0 },
       { userdata: 4, error: 'EBADF', type: READ, hangup: 0 },
       { userdata: 5, error: 'EBADF', type: WRITE, hangup: 0 },
       { userdata: 6, error: 'EINVAL', type: CLOCK, hangup: 0 },
       { userdata: 7, error: 'EINVAL', type: 77, hangup: 0 },
+      { userdata: 8, error: 'EINVAL', type: WRITE + 1, hangup: 0 },
     ])
   })
 
