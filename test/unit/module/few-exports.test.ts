@@ -106,6 +106,8 @@ test('names of memories are sent only as many as there may be memories', () => {
     ...memories.slice(0, limit),
     { ...called, place: 0 },
   ])
+  const ofWasi = { name: 'memory', kind: 'memory' as const }
+  expect(shortened([...memories, ofWasi], [])).toContainEqual(ofWasi)
   const few = [...memories.slice(0, 31), called]
   expect(shortened(few, [])).toBe(few)
 })
