@@ -332,6 +332,23 @@ describe('hostile pointers', () => {
   })
 })
 
+test('a list that only begins in the memory is EFAULT, and one up to its end is not', () => {
+  const { wasi, bytes } = openGuest()
+  const { imports } = wasi
+  const end = bytes().length
+  const answers = (distance: number) =>
+    [
+      imports.poll_oneoff(end - distance * 48, 0, 2, 4_096),
+      imports.poll_oneoff(1_024, end - distance * 32, 2, 4_096),
+      imports.fd_write(1, end - distance * 8, 2, 4_096),
+      imports.fd_read(0, end - distance * 8, 2, 4_096),
+      imports.fd_pwrite(1, end - distance * 8, 2, 0n, 4_096),
+    ].map((error) => errnoName(error))
+  expect(answers(1)).toEqual(Array(5).fill('EFAULT'))
+  bytes().fill(0)
+  expect(answers(2)).toEqual(Array(5).fill('SUCCESS'))
+})
+
 describe('poll_oneoff', () => {
   const CLOCK = 0
   const READ = 1
