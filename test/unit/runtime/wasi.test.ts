@@ -388,9 +388,10 @@ describe('poll_oneoff', () => {
   test('says how much there is of the input of a program, and when that has ended', () => {
     const streams = new ProgramStreams(100, () => undefined)
     const { wasi, bytes, subscribe, poll } = openPoller({ streams })
-    streams.begin(Buffer.from('abcdef'))
     subscribe(0, READ, 0)
     const event = { userdata: 1, error: 'SUCCESS', type: READ }
+    expect(poll(1)).toEqual([{ ...event, hangup: 1 }])
+    streams.begin(Buffer.from('abcdef'))
     expect(poll(1)).toEqual([{ ...event, hangup: 0 }])
     expect(bytes().readBigUInt64LE(8_192 + 16)).toBe(6n)
     bytes().writeUInt32LE(256, 64)
