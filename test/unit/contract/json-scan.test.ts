@@ -171,6 +171,10 @@ describe('limits', () => {
     for (const name of ['headers', 'Headers'])
       expect(() => scanWith(answerOf(name, 500), { headers })).toThrow('larger than 100 bytes')
     expect(() => scanWith('{"headers":{', { headers })).toThrow('not JSON')
+    for (const value of ['\\n', 'x', '\\u00e9'])
+      expect(() => scanWith(`{"headers":"\\n${value.repeat(500)}"}`, { headers })).toThrow(
+        'larger than 100 bytes',
+      )
   })
 })
 
