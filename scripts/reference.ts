@@ -81,10 +81,10 @@ export function renderSecurity(page: string, promises: string): string {
 /** The page of the module limits, with a generated table. */
 export function renderModuleLimits(page: string): string {
   const rows = LIMIT_NAMES.map((name) => {
-    const { what, limit } = MODULE_LIMITS[name]
-    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} |`
+    const { what, limit, seen } = MODULE_LIMITS[name]
+    return `| \`${name}\` | ${what} | ${limit.toLocaleString('en')} | ${seen.toLocaleString('en')} |`
   })
-  const table = ['| name | counted | limit |', '| --- | --- | ---: |', ...rows].join('\n')
+  const table = ['| name | counted | limit | most found |', '| --- | --- | ---: | ---: |', ...rows].join('\n')
   return withTables(page, { 'module-limits': `${table}\n` })
 }
 

@@ -24,7 +24,7 @@ const OF_SERVER: ReadonlySet<string> = new Set([
 
 /**
  * Single-value headers: clients would interpret duplicates differently, and Node's HTTP/2 throws if there are several.
- * (its `lib/internal/http2/util.js`; `test/system/streams-http2.test.ts` asks it for each name)
+ * (its `lib/internal/http2/util.js`; `test/unit/contract/answer-headers.test.ts` asks it for each name)
  */
 const SINGLE: ReadonlySet<string> = new Set([
   ...['content-disposition', 'server'],

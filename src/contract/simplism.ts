@@ -90,7 +90,7 @@ function readHeaderField<Value>(output: JsonOutput<Value>, value: Value): Map<st
  */
 function readGoHeaders(raw: readonly string[]): Record<string, string[]> {
   const headers: Record<string, string[]> = Object.create(null) // a name may be __proto__
-  for (let i = 0; i + 1 < raw.length; i += 2) {
+  for (let i = 0; i < raw.length; i += 2) {
     const name = canonical(String(raw[i]))
     if (name === 'Host' || name === 'Transfer-Encoding' || name === 'Trailer') continue
     headers[name] ??= []

@@ -23,6 +23,9 @@ const LEAST_EXPORTS = 33
 /** The limit of memories in a module; each may be exported under any number of names. */
 const MAX_MEMORIES = 8
 
+/** The name of the memory that WASI uses. */
+const WASI_MEMORY = 'memory'
+
 /**
  * Creates the variant of a module whose instances have few exports: its memories, and those that `runtime/export-accessor.ts` calls.
  *
@@ -61,7 +64,7 @@ export function makeFewExports(
 function mayStay(): (exported: ModuleView['exports'][number]) => boolean {
   const seen = new Set<number>()
   return ({ name, kind, index }) => {
-    if (name.startsWith(ADDED_PREFIX) || kind !== 'memory' || (seen.has(index) && name !== 'memory'))
+    if (name.startsWith(ADDED_PREFIX) || kind !== 'memory' || (seen.has(index) && name !== WASI_MEMORY))
       return false
     seen.add(index)
     return true
@@ -111,7 +114,7 @@ export function shortened(
   const found: ExportedItem[] = []
   let [next, memories] = [0, 0]
   for (const { name, kind } of items) {
-    if (kind === 'memory' && memories++ < MAX_MEMORIES) found.push({ name, kind })
+    if (kind === 'memory' && (name === WASI_MEMORY || memories++ < MAX_MEMORIES)) found.push({ name, kind })
     if (kind !== 'function') continue
     if (wanted.has(name)) found.push({ name, kind, place: next })
     next++

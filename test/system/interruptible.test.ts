@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ByteReader } from '../../src/module/bytes.ts'
 import { makeInterruptible } from '../../src/module/interruptible.ts'
-import type { ModuleLimits } from '../../src/module/limits.ts'
 import { capMemory } from '../../src/module/memory-cap.ts'
 import { mergeKernel, planMerge } from '../../src/module/merge.ts'
 import { findSections, readModule } from '../../src/module/module.ts'
@@ -316,20 +315,6 @@ test('a guest without a check computes what the original does', () => {
   )
 })
 
-test('the view of an interruptible module is what its reader returns, and its branch hints are those of rewritten code', () => {
-  const made = interruptible(guestBytes(`(module ${ENDLESS['a loop that fills memory']})`))
-  const again = readModule(made.bytes, {}, 'test')
-  expect(again.functions).toEqual(made.functions)
-  expect(again.types.count).toBe(made.types.count)
-  expect(again.tables.length).toBe(made.tables.length)
-  expect(again.bodies?.locals.slice(0, 1)).toEqual(made.bodies?.locals.slice(0, 1))
-  expect(made.bodies?.rare.size).toBeGreaterThan(0)
-  for (const [place, offsets] of made.bodies?.rare ?? []) {
-    const start = made.bodies?.starts[place] ?? 0
-    for (const offset of offsets) expect(made.bytes[start + offset]).toBe(0x04)
-  }
-})
-
 test('branch hints still name an `if` when the kernel is merged', ({ skip }) => {
   const text = `(module (import "extism:host/env" "load_u8" (func $load (param i64) (result i32))) (memory (export "memory") 1)
     (func (export "run") (local $i i64) (loop $l
@@ -359,42 +344,4 @@ test('branch hints still name an `if` when the kernel is merged', ({ skip }) => 
     expect(bytes[reader.at + hints.u32()]).toBe(0x04)
     expect([hints.byte(), hints.byte()]).toEqual([1, 0])
   }
-})
-
-test.each([
-  [
-    'a local',
-    '(func (loop (local.set 0 (i32.const 0))))',
-    '(func (local i32) (loop (local.set 0 (i32.const 0))))',
-  ],
-  [
-    'a global',
-    '(func (global.set 0 (i32.const 0)))',
-    '(global (mut i32) (i32.const 0)) (func (global.set 0 (i32.const 0)))',
-  ],
-  [
-    'a table',
-    '(func (table.set 0 (i32.const 0) (ref.null func)))',
-    '(table 1 funcref) (func (table.set 0 (i32.const 0) (ref.null func)))',
-  ],
-  ['an exported function', '(func) (export "f" (func 1))', '(func) (func) (export "f" (func 1))'],
-  ['an exported table', '(export "t" (table 0))', '(table 1 funcref) (export "t" (table 0))'],
-])('a module does not become valid, with %s that is added', (_what, invalid, valid) => {
-  const bytes = guestBytes(`(module ${invalid})`)
-  expect(WebAssembly.validate(bytes as BufferSource)).toBe(false)
-  expect(makeInterruptible(readModule(bytes, {}, 'test'))).toBeUndefined()
-  interruptible(guestBytes(`(module ${valid})`))
-})
-
-test.each<[what: string, text: string, limits: ModuleLimits]>([
-  [
-    'that waits for other threads',
-    '(module (memory 1 1 shared) (func (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1)))))',
-    {},
-  ],
-  ['that exports the name of the table', `(module (func (export "wasm-serve:check")))`, {}],
-  ['whose code would be too long', '(module (func (loop)))', { codeBytes: 8 }],
-])('a module %s is not changed', (_what, text, limits) => {
-  const view = readModule(guestBytes(text), {}, 'test')
-  expect(makeInterruptible({ ...view, limits })).toBeUndefined()
 })

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { FunctionUnknownError, GuestError } from '../../../src/errors/errors.ts'
 import { makeFewExports, shortened } from '../../../src/module/few-exports.ts'
+import { MODULE_LIMITS } from '../../../src/module/limits.ts'
 import { alreadyCapped } from '../../../src/module/memory-cap.ts'
 import { readModule } from '../../../src/module/module.ts'
 import { loadModule } from '../../../src/plugin/load-module.ts'
@@ -95,6 +96,20 @@ test('what a thread is sent of many exports is little, and enough to call', asyn
     { name: 'f999', kind: 'function', place: 999 },
   ])
   expect(call(exportAccessor(exports, items).f999)).toBe(999)
+})
+
+test('names of memories are sent only as many as there may be memories', () => {
+  const memories = Array.from({ length: 100 }, (_, place) => ({ name: `m${place}`, kind: 'memory' as const }))
+  const called = { name: 'f', kind: 'function' as const }
+  const { limit } = MODULE_LIMITS.memories
+  expect(shortened([...memories, called], ['f'])).toEqual([
+    ...memories.slice(0, limit),
+    { ...called, place: 0 },
+  ])
+  const ofWasi = { name: 'memory', kind: 'memory' as const }
+  expect(shortened([...memories, ofWasi], [])).toContainEqual(ofWasi)
+  const few = [...memories.slice(0, 31), called]
+  expect(shortened(few, [])).toBe(few)
 })
 
 test('a module of many exports is told of by a thread as it is', async () => {

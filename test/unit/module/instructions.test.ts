@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { ByteReader } from '../../../src/module/bytes.ts'
 import { readCode, skipImmediates } from '../../../src/module/instructions.ts'
+import { readModule } from '../../../src/module/module.ts'
 
 const UNREACHABLE = 0x00
 const BLOCK = 0x02
@@ -8,19 +9,12 @@ const END = 0x0b
 const DROP = 0x1a
 const PREFIXES = [0xfb, 0xfc, 0xfd, 0xfe]
 
-/** What type 0 can be: functions, a struct, arrays of numbers and of references. */
-const TYPES = {
-  function: [0x60, 0, 0],
-  struct: [0x5f, 1, 0x7f, 1],
-  numbers: [0x5e, 0x7f, 1],
-  references: [0x5e, 0x70, 1],
-}
+const section = (id: number, content: readonly number[]) => [id, ...leb(content.length), ...content]
+const leb = (value: number) => (value < 0x80 ? [value] : [(value & 0x7f) | 0x80, value >> 7])
 
-/** A module with one of each kind of thing, all with the index 0, and a function with these instructions. */
-function moduleOf(type: readonly number[], instructions: readonly number[]): Uint8Array<ArrayBuffer> {
-  const body = [1, 1, 0x7f, ...instructions] // a local
-  const code = [1, ...leb(body.length), ...body]
-  return Uint8Array.of(
+/** What is before the code of a module with one of each kind of thing, all with the index 0. */
+const headOf = (...type: readonly number[]) =>
+  Buffer.from([
     ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
     ...section(1, [2, ...type, 0x60, 0, 0]),
     ...section(3, [1, 1]),
@@ -30,40 +24,79 @@ function moduleOf(type: readonly number[], instructions: readonly number[]): Uin
     ...section(6, [1, 0x7f, 1, 0x41, 0, END]),
     ...section(9, [1, 1, 0, 1, 0]),
     ...section(12, [1]),
-    ...section(10, code),
-    ...section(11, [1, 1, 0]),
-  )
-}
+  ])
 
-const section = (id: number, content: readonly number[]) => [id, ...leb(content.length), ...content]
-const leb = (value: number) => (value < 0x80 ? [value] : [(value & 0x7f) | 0x80, value >> 7])
+const DATA = Buffer.from(section(11, [1, 1, 0]))
+
+/** Modules by what type 0 is: functions, a struct, arrays of numbers and of references. */
+const FUNCTIONS = headOf(0x60, 0, 0)
+const STRUCT = headOf(0x5f, 1, 0x7f, 1)
+const ALL_TYPES = [FUNCTIONS, STRUCT, headOf(0x5e, 0x7f, 1), headOf(0x5e, 0x70, 1)]
+
+/** A module with a function with a local, and these instructions. */
+function moduleOf(head: Uint8Array, instructions: readonly number[]): Uint8Array<ArrayBuffer> {
+  const body = [1, 1, 0x7f, ...instructions]
+  return Buffer.concat([head, Buffer.from(section(10, [1, ...leb(body.length), ...body])), DATA])
+}
 
 /** Of a block: nothing, numbers, a vector, references. */
 const RESULTS = [0x40, 0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f, 0x6e]
 
+/** An instruction, in the first block around it and of the first type 0 with which V8 accepts it. */
+interface Known {
+  readonly bytes: readonly number[]
+  readonly isAccepted: (before: readonly number[]) => boolean
+  readonly moduleWith: (before: readonly number[]) => Uint8Array<ArrayBuffer>
+}
+
 /**
- * What follows an opcode, says V8: as few bytes as it accepts. In a block, since no end of it that was taken for an
+ * An opcode and what follows it, says V8: as few bytes as it accepts. In a block, since no end of it that was taken for an
  * immediate can be spared; behind `unreachable`, where there are operands of all types.
  */
-function immediatesOf(opcode: readonly number[]): readonly number[] | undefined {
-  const types = opcode[0] === 0xfb ? Object.values(TYPES) : [TYPES.function]
+function knownOf(opcode: readonly number[]): Known | undefined {
+  const heads = opcode[0] === 0xfb ? ALL_TYPES : [FUNCTIONS]
   for (const length of [0, 1, 2, 3, 4, 5, 8, 16]) {
     for (const first of length === 0 ? [0] : [0, 1, 2, 3]) {
-      const immediates = Array.from({ length }, (_, i) => (i === 0 ? first : 0))
-      const isAccepted = RESULTS.some((result) => {
+      const bytes = [...opcode, ...Array.from({ length }, (_, i) => (i === 0 ? first : 0))]
+      for (const result of RESULTS) {
         const behind = result === 0x40 ? [END] : [END, DROP]
-        const block = [BLOCK, result, UNREACHABLE, ...opcode, ...immediates, ...behind, END]
-        return types.some((type) => WebAssembly.validate(moduleOf(type, block)))
-      })
-      if (isAccepted) return immediates
+        for (const head of heads) {
+          const moduleWith = (before: readonly number[]) =>
+            moduleOf(head, [BLOCK, result, ...before, ...bytes, ...behind, END])
+          const isAccepted = (before: readonly number[]) => WebAssembly.validate(moduleWith(before))
+          if (isAccepted([UNREACHABLE])) return { bytes, isAccepted, moduleWith }
+        }
+      }
     }
   }
   return undefined
 }
 
-/** How many bytes are skipped; undefined if the instruction is not known. */
-function skipped(instruction: readonly number[]): number | undefined {
-  const bytes = Uint8Array.from([...instruction, ...Array(40).fill(END)])
+/** Constants of all types: numbers, a vector, and null. */
+const CONSTANTS = [
+  ...[0x41, 0x42].map((code) => [code, 0]),
+  [0x43, ...Array<number>(4).fill(0)],
+  [0x44, ...Array<number>(8).fill(0)],
+  [0xfd, 12, ...Array<number>(16).fill(0)],
+  ...[0, 0x70, 0x6f, 0x6e, 0x6d, 0x6c, 0x69].map((type) => [0xd0, type]),
+]
+
+/** What puts the operands of an instruction on the stack, says V8, which is asked for one after another. */
+function operandsOf({ isAccepted }: Known): readonly (readonly number[])[] {
+  const operands: (readonly number[])[] = []
+  for (;;) {
+    const next = CONSTANTS.find((code) => isAccepted([UNREACHABLE, ...code, ...operands.flat()]))
+    if (!next || operands.length === MOST_OPERANDS) return operands
+    operands.unshift(next)
+  }
+}
+
+/** Of those that end the code before them, V8 accepts any number. */
+const MOST_OPERANDS = 6
+
+/** How many bytes are skipped; undefined if the instruction is not known. @param next - The bytes that follow. */
+function skipped(instruction: readonly number[], next = END): number | undefined {
+  const bytes = Uint8Array.from([...instruction, ...Array(40).fill(next)])
   const reader = new ByteReader(bytes, 0, bytes.length, 'test')
   try {
     skipImmediates(reader, readCode(reader))
@@ -74,26 +107,91 @@ function skipped(instruction: readonly number[]): number | undefined {
   }
 }
 
+/** `select (result i32)`: its length is in it. */
+const SELECT_NUMBER = [0x1c, 1, 0x7f]
+
 /** Those that stand in a structure, and what gives them one. */
 const STRUCTURED = [0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x09, 0x0b, 0x18, 0x19, 0x1c, 0x1f]
 
-test('each instruction that the engine knows is known, and is as long as it says', () => {
+test('each instruction that the engine knows is known, is as long as it says, and takes and leaves as many values', () => {
   const plain = Array.from({ length: 0xfb }, (_, opcode) => [opcode])
   const prefixed = PREFIXES.flatMap((prefix) =>
     Array.from({ length: prefix === 0xfd ? 0x140 : 0x60 }, (_, opcode) => [prefix, ...leb(opcode)]),
   )
   const wrong: string[] = []
-  let known = 0
-  for (const opcode of [...plain, ...prefixed]) {
+  let count = 0
+  for (const opcode of [...plain, ...prefixed, SELECT_NUMBER]) {
     if (opcode.length === 1 && STRUCTURED.includes(opcode[0] ?? 0)) continue
-    const immediates = immediatesOf(opcode)
-    if (!immediates) continue
-    known++
-    const instruction = [...opcode, ...immediates]
-    if (skipped(instruction) !== instruction.length) wrong.push(Buffer.from(instruction).toString('hex'))
+    const known = knownOf(opcode)
+    if (!known) continue
+    count++
+    if (skipped(known.bytes) !== known.bytes.length) wrong.push(Buffer.from(known.bytes).toString('hex'))
+    const operands = operandsOf(known)
+    for (const before of [operands, [[0x41, 0], ...operands], operands.slice(1)]) {
+      const isRead = reads(known.moduleWith(before.flat()))
+      if (isRead !== known.isAccepted(before.flat()))
+        wrong.push(`${Buffer.from(known.bytes).toString('hex')} behind ${before.length} values`)
+    }
   }
   expect(wrong).toEqual([])
-  expect(known).toBeGreaterThan(450)
+  expect(count).toBeGreaterThan(450)
+})
+
+function reads(module: Uint8Array): boolean {
+  try {
+    readModule(module, { limits: 'none', allowGc: true }, 'test')
+    return true
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'WASM_SERVE_PLUGIN_INVALID' })
+    return false
+  }
+}
+
+/** Of garbage collection, which not every engine knows: https://webassembly.github.io/spec/core/binary/instructions.html */
+test.each<readonly [string, readonly number[], number, number]>([
+  ['struct.new of a field', [0, 0], 1, 1],
+  ['struct.new_default', [1, 0], 0, 1],
+  ['struct.get', [2, 0, 0], 1, 1],
+  ['struct.get_s', [3, 0, 0], 1, 1],
+  ['struct.get_u', [4, 0, 0], 1, 1],
+  ['struct.set', [5, 0, 0], 2, 0],
+  ['array.new', [6, 0], 2, 1],
+  ['array.new_default', [7, 0], 1, 1],
+  ['array.new_fixed of two', [8, 0, 2], 2, 1],
+  ['array.new_data', [9, 0, 0], 2, 1],
+  ['array.new_elem', [10, 0, 0], 2, 1],
+  ['array.get', [11, 0], 2, 1],
+  ['array.get_s', [12, 0], 2, 1],
+  ['array.get_u', [13, 0], 2, 1],
+  ['array.set', [14, 0], 3, 0],
+  ['array.len', [15], 1, 1],
+  ['array.fill', [16, 0], 4, 0],
+  ['array.copy', [17, 0, 0], 5, 0],
+  ['array.init_data', [18, 0, 0], 4, 0],
+  ['array.init_elem', [19, 0, 0], 4, 0],
+  ['ref.test', [20, 0x6e], 1, 1],
+  ['ref.test null', [21, 0x6e], 1, 1],
+  ['ref.cast', [22, 0x6e], 1, 1],
+  ['ref.cast null', [23, 0x6e], 1, 1],
+  ['any.convert_extern', [26], 1, 1],
+  ['extern.convert_any', [27], 1, 1],
+  ['ref.i31', [28], 1, 1],
+  ['i31.get_s', [29], 1, 1],
+  ['i31.get_u', [30], 1, 1],
+])('%s takes and leaves as many values as the specification says', (_, instruction, pops, pushes) => {
+  const isRead = (values: number, left: number) =>
+    reads(
+      moduleOf(STRUCT, [
+        ...Array.from({ length: values }, () => [0x41, 0]).flat(),
+        ...[0xfb, ...instruction],
+        ...Array<number>(left).fill(DROP),
+        END,
+      ]),
+    )
+  expect(isRead(pops, pushes)).toBe(true)
+  expect(isRead(pops + 1, pushes)).toBe(false)
+  expect(isRead(pops, pushes + 1)).toBe(false)
+  expect(pops > 0 && isRead(pops - 1, pushes)).toBe(false)
 })
 
 const instructions: readonly (readonly [string, readonly number[]])[] = [
@@ -119,7 +217,18 @@ const instructions: readonly (readonly [string, readonly number[]])[] = [
   ['select (result (ref null 5))', [0x1c, 1, 0x63, 5]],
   ['try_table', [0x1f, 0x40, 0]],
   ['try_table of four', [0x1f, 0x7f, 4, 0, 0xac, 2, 1, 1, 0, 1, 2, 1, 3, 0xac, 2]],
+  ['ref.null func', [0xd0, 0x70]],
   ['ref.null extern', [0xd0, 0x6f]],
+  ['ref.null any', [0xd0, 0x6e]],
+  ['ref.null eq', [0xd0, 0x6d]],
+  ['ref.null i31', [0xd0, 0x6c]],
+  ['ref.null struct', [0xd0, 0x6b]],
+  ['ref.null array', [0xd0, 0x6a]],
+  ['ref.null exn', [0xd0, 0x69]],
+  ['ref.null none', [0xd0, 0x71]],
+  ['ref.null noextern', [0xd0, 0x72]],
+  ['ref.null nofunc', [0xd0, 0x73]],
+  ['ref.null noexn', [0xd0, 0x74]],
   ['ref.cast (ref null i31)', [0xfb, 23, 0x6c]],
   ['br_on_cast', [0xfb, 24, 3, 0xac, 2, 0x6e, 5]],
   ['i32.load of memory 1', [0x28, 0x42, 1, 0x80, 1]],
@@ -145,4 +254,5 @@ test.each([
   ['a handler that nobody has', [0x1f, 0x40, 1, 4, 0]],
 ])('%s is not known', (_name, instruction) => {
   expect(skipped(instruction)).toBeUndefined()
+  expect(skipped(instruction, 0)).toBeUndefined()
 })

@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { leb } from '../../../src/module/bytes.ts'
+import { codeOf, range } from '../../../src/module/instructions.ts'
 import { readModule } from '../../../src/module/module.ts'
+import { OPTIMISING_COST } from '../../../src/module/optimising-cost.ts'
 import { bytesOf, codeSection, list, moduleOf, repeated, section } from '../../support/module-bytes.ts'
 
 type Code = number | readonly number[] | Uint8Array
 
 /** A module whose third function, of the type `(i32) -> ()`, has this code; the first is imported, the second is empty. */
-const moduleWith = (code: Code) =>
+const moduleWith = (code: Code, locals = 4) =>
   moduleOf(
     section(1, list([0x60, 0, 0], [0x60, 1, 0x7f, 0], [0x60, 13, ...Array<number>(13).fill(0x7f), 0])),
     section(2, list([1, 0x61, 1, 0x62, 0, 0])),
@@ -15,10 +17,11 @@ const moduleWith = (code: Code) =>
     section(5, list([0, 1])),
     section(13, list([0, 0])),
     section(9, list([3, 0, 1, 1])),
-    codeSection({ code: [] }, { locals: [[4, 0x7f]], code }),
+    codeSection({ code: [] }, { locals: [[locals, 0x7f]], code }),
   )
 
-const costOf = (code: Code) => readModule(moduleWith(code), { limits: 'none' }, 'test').figures.optimisingCost
+const costOf = (code: Code, locals = 4) =>
+  readModule(moduleWith(code, locals), { limits: 'none' }, 'test').figures.optimisingCost
 
 /** Of one more of them, when there are many. */
 const costOfOne = (unit: readonly number[], count = 10) =>
@@ -81,6 +84,45 @@ describe('the estimated cost of optimising', () => {
     const cost = costOfOne(code)
     expect(cost).toBeGreaterThan(least)
     expect(cost).toBeLessThan(code === unit ? most : 20_000)
+  })
+
+  const atomic = (first: number, last = first) => range(codeOf(0xfe, first), codeOf(0xfe, last))
+
+  test.each<readonly [string, string, readonly number[], readonly number[]]>([
+    [
+      'divisions and remainders',
+      'multiplications',
+      [...range(0x6d, 0x70), ...range(0x7f, 0x82)],
+      [0x6c, 0x7e],
+    ],
+    [
+      'minima, maxima and signs',
+      'divisions of floats',
+      [...range(0x96, 0x98), ...range(0xa4, 0xa6)],
+      [0x95, 0xa3],
+    ],
+    ['floats to integers', 'integers to integers', [...range(0xa8, 0xab), ...range(0xae, 0xb1)], [0xa7]],
+    [
+      'floats to integers, saturating',
+      'such that trap',
+      range(codeOf(0xfc, 0), codeOf(0xfc, 7)),
+      [0xa8, 0xb1],
+    ],
+    ['memories and tables in bulk', 'indirect calls', range(codeOf(0xfc, 8), codeOf(0xfc, 17)), [0x11, 0x13]],
+    ['vectors', 'arithmetic', range(codeOf(0xfd, 13), codeOf(0xfd, 0x113)), [0x6a, 0x7c]],
+    ['atomic accesses', 'loads and stores', atomic(0x10, 0x4e), range(0x28, 0x3e)],
+    ['notify and wait', 'atomic accesses', atomic(0, 2), atomic(0x10, 0x4e)],
+    ['calls of references', 'indirect calls', [0x14, 0x15], [0x11, 0x13]],
+    ['indirect calls', 'calls', [0x11, 0x13], [0x10, 0x12]],
+    ['throws', 'branches', [0x08, 0x09, 0x0a], [0x0c, 0x0d, 0x0e, 0x0f]],
+    ['clauses that catch', 'throws', [0x06, 0x07, 0x18, 0x19, 0x1f], [0x08, 0x09, 0x0a]],
+    ['loops', 'clauses that catch', [0x03], [0x06, 0x07, 0x18, 0x19, 0x1f]],
+    ['reads of a table', 'writes of a table', [0x25], [0x26]],
+    ['arithmetic', 'drops', [0x6a, 0x7c, 0xa0], [0x01, 0x1a]],
+    ['drops', 'blocks, locals and constants', [0x01, 0x1a], [0x02, 0x21, 0x22, ...range(0x41, 0x44)]],
+  ])('of %s is more than of %s', (_, __, more, less) => {
+    const costs = (codes: readonly number[]) => codes.map((code) => OPTIMISING_COST[code] ?? 0)
+    expect(Math.min(...costs(more))).toBeGreaterThan(Math.max(...costs(less)))
   })
 
   test('counts the targets of a table of branches', () => {
@@ -198,7 +240,7 @@ describe('the estimated cost of optimising', () => {
       (count) => cases(count, (place) => [0x0c, ...leb(count - place - 2)]),
     ],
   ])('grows with the square of %s', (_, code) => {
-    const [once, twice, again] = [costOf(code(2_000)), costOf(code(4_000)), costOf(code(8_000))]
+    const [once = 0, twice = 0, again = 0] = [500, 1_000, 2_000].map((count) => costOf(code(count)))
     const square = twice - 2 * once
     expect(square).toBeGreaterThan(0)
     expect((again - 2 * twice) / square).toBeGreaterThan(3.5)
@@ -206,6 +248,41 @@ describe('the estimated cost of optimising', () => {
 
   test('code that returns is on no way to an end', () => {
     expect(costOf(cases(4_000, () => [0x0f]))).toBeLessThan(100_000_000)
+  })
+
+  test('code behind an end is on all ways to the next one if only one way leads to it', () => {
+    const load = unary(0x28, 2, 0)
+    const branch = [0x20, 0, 4, 0x40, 0x0c, 1, 0x0b]
+    const blocks = (end: readonly number[]) =>
+      costOf(
+        bytesOf(
+          [2, 0x40],
+          repeated(500, () => [2, 0x40, ...branch, ...end, 0x0b, ...Array(20).fill(load).flat(), ...branch]),
+          0x0b,
+        ),
+      )
+    // The end of each block is reached by the branch only, or also by what is before it.
+    expect(blocks([0x0f])).toBeGreaterThan(2 * blocks([0x01]))
+  })
+
+  test('a condition that is known costs more, whichever local it is', () => {
+    const ifs = (localAt: (place: number) => number) =>
+      costOf(
+        repeated(500, (place) => [0x20, ...leb(localAt(place)), 4, 0x40, 0x0b]),
+        1_000,
+      )
+    expect(ifs(() => 1_000)).toBe(ifs(() => 1))
+    expect(ifs(() => 1)).toBeGreaterThan(ifs((place) => place) + 500 ** 2)
+  })
+
+  test('code before a try leads to none of its clauses', () => {
+    const before = repeated(1_000, () => unary(0x28, 2, 0))
+    const tries = bytesOf(
+      [6, 0x40],
+      repeated(100, () => [0x10, 1]),
+      [0x19, 0x0b],
+    )
+    expect(costOf(bytesOf(before, tries))).toBeLessThan(1.5 * (costOf(before) + costOf(tries)))
   })
 
   test('a function of a megabyte of calls is refused, and all functions together have a limit', () => {

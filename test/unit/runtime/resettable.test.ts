@@ -590,3 +590,20 @@ test.each([
   const bytes = guestBytes(`(module (memory 1) ${changing} (func ${'(drop (memory.size))'.repeat(places)}))`)
   expect(resettable(bytes, 'nothing') !== undefined).toBe(isResettable)
 })
+
+test.each([
+  ['at its end', (size: number) => size - 1],
+  ['at its start', () => 0],
+  ['before the last KiB', (size: number) => size - 1_025],
+])('a memory with data %s is as it was', (_, place) => {
+  const at = place(65_536)
+  const { exports, memory, renewal } = open(
+    guestBytes(`(module (memory 1) (data (i32.const ${at}) "d")
+      (func (export "set") (param i32 i32) (result i32) (i32.store8 (local.get 0) (local.get 1)) (i32.const 0)))`),
+  )
+  const before = Buffer.from(memory.buffer.slice(0))
+  expect(before[at]).toBe(100)
+  for (const written of [at, 0, 65_535]) exports.set?.(written, 7)
+  expect(renewal.renew()).toBe(true)
+  expect(Buffer.from(memory.buffer).equals(before)).toBe(true)
+})

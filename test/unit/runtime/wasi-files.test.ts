@@ -66,13 +66,14 @@ describe.each([
   ['by path', NO_PROC],
 ])('files, %s', (_name, fdFolder) => {
   test('are read, from where the last read stopped or from anywhere', () => {
-    const { open, read, pread, seek } = openBox({ fdFolder })
+    const { wasi, bytes, open, read, pread, seek } = openBox({ fdFolder })
     const fd = open('file.txt')
     expect(read(fd, 3)).toBe('hel')
     expect(pread(fd, 2, 1n)).toBe('el')
     expect(read(fd, 10)).toBe('lo')
     expect(read(fd)).toBe('')
     expect(seek(fd, 1n, 0)).toBe(1)
+    expect([wasi.imports.fd_tell(Number(fd), 0), bytes().readBigUInt64LE(0)]).toEqual([0, 1n])
     expect(seek(fd, -1n, 2)).toBe(4)
     expect(seek(fd, -2n, 1)).toBe(2)
     expect(read(fd)).toBe('llo')

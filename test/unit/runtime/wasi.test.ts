@@ -117,6 +117,13 @@ describe('output', () => {
     expect(lines).toEqual(['stdout: one', 'stdout: two', 'stdout: ', 'stdout: three', 'stderr: oops'])
   })
 
+  test('has no carriage return at the end of a line, wherever the line is', () => {
+    const { write, lines } = openGuest()
+    write(1, 'one\r\ntwo\r\n\r\nth\rree\n\n\r')
+    write(1, '\n')
+    expect(lines).toEqual(['one', 'two', '', 'th\rree', '', ''].map((line) => `stdout: ${line}`))
+  })
+
   test('keeps a character together that came in two pieces', () => {
     const { write, lines } = openGuest()
     write(1, Buffer.from([0xc3]))
@@ -325,6 +332,23 @@ describe('hostile pointers', () => {
   })
 })
 
+test('a list that only begins in the memory is EFAULT, and one up to its end is not', () => {
+  const { wasi, bytes } = openGuest()
+  const { imports } = wasi
+  const end = bytes().length
+  const answers = (distance: number) =>
+    [
+      imports.poll_oneoff(end - distance * 48, 0, 2, 4_096),
+      imports.poll_oneoff(1_024, end - distance * 32, 2, 4_096),
+      imports.fd_write(1, end - distance * 8, 2, 4_096),
+      imports.fd_read(0, end - distance * 8, 2, 4_096),
+      imports.fd_pwrite(1, end - distance * 8, 2, 0n, 4_096),
+    ].map((error) => errnoName(error))
+  expect(answers(1)).toEqual(Array(5).fill('EFAULT'))
+  bytes().fill(0)
+  expect(answers(2)).toEqual(Array(5).fill('SUCCESS'))
+})
+
 describe('poll_oneoff', () => {
   const CLOCK = 0
   const READ = 1
@@ -364,9 +388,10 @@ describe('poll_oneoff', () => {
   test('says how much there is of the input of a program, and when that has ended', () => {
     const streams = new ProgramStreams(100, () => undefined)
     const { wasi, bytes, subscribe, poll } = openPoller({ streams })
-    streams.begin(Buffer.from('abcdef'))
     subscribe(0, READ, 0)
     const event = { userdata: 1, error: 'SUCCESS', type: READ }
+    expect(poll(1)).toEqual([{ ...event, hangup: 1 }])
+    streams.begin(Buffer.from('abcdef'))
     expect(poll(1)).toEqual([{ ...event, hangup: 0 }])
     expect(bytes().readBigUInt64LE(8_192 + 16)).toBe(6n)
     bytes().writeUInt32LE(256, 64)
@@ -417,13 +442,15 @@ describe('poll_oneoff', () => {
     subscribe(4, WRITE, 99)
     subscribe(5, CLOCK, 9)
     subscribe(6, 77, 0)
-    expect(poll(7)).toEqual([
+    subscribe(7, WRITE + 1, 1)
+    expect(poll(8)).toEqual([
       { userdata: 2, error: 'SUCCESS', type: READ, hangup: 1 },
       { userdata: 3, error: 'SUCCESS', type: WRITE, hangup: 0 },
       { userdata: 4, error: 'EBADF', type: READ, hangup: 0 },
       { userdata: 5, error: 'EBADF', type: WRITE, hangup: 0 },
       { userdata: 6, error: 'EINVAL', type: CLOCK, hangup: 0 },
       { userdata: 7, error: 'EINVAL', type: 77, hangup: 0 },
+      { userdata: 8, error: 'EINVAL', type: WRITE + 1, hangup: 0 },
     ])
   })
 

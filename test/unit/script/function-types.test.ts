@@ -61,6 +61,14 @@ test.each([
   expect(known(`export function f${declaration}`)).toBeUndefined()
 })
 
+test('what is known is a schema of XTP, by the names of the functions', () => {
+  expect(schemaOfScript('export function f(a: string) {}\nexport function g() {}')).toEqual({
+    version: 'v1-draft',
+    exports: { f: text },
+  })
+  expect(schemaOfScript('export function g() {}')).toBeUndefined()
+})
+
 test('types may be declared in the script, also by themselves', () => {
   const tree = `interface Tree { name: string; left?: Tree }
 export type Kind = 'a' | 'b'

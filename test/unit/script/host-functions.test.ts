@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { DeclarationError, type HostFunction, readHostFunctions } from '../../../src/script/host-functions.ts'
+import {
+  callByPlace,
+  DeclarationError,
+  type HostFunction,
+  readHostFunctions,
+  renderTypeOf,
+} from '../../../src/script/host-functions.ts'
+import { bytesOf, codeSection, list, moduleOf, section } from '../../support/module-bytes.ts'
 import { runs } from '../../support/runs.ts'
 
 /** What it reads, or why it does not. */
@@ -88,4 +95,84 @@ test('whatever the text, it is read or has a place', () => {
     }),
     { numRuns: runs(200) },
   )
+})
+
+test('a call by its place passes each type on, and writes the result', () => {
+  const declared = readHostFunctions(
+    declaring(
+      `interface user { sum(a: I32, b: I64, c: F32, d: F64): F64; note(a: PTR): void; one(): I32; two(a: I32): I64; three(): F32 }`,
+    ),
+  )
+  const calls: unknown[] = []
+  const answers: Readonly<Record<string, unknown>> = { sum: 10.5, one: -1, two: 2n ** 40n, three: 1.5 }
+  const host = Object.fromEntries(
+    declared.map(({ name }) => [
+      name,
+      (...args: unknown[]) => {
+        calls.push([name, ...args])
+        return answers[name]
+      },
+    ]),
+  )
+  const caller = { name: 'call', params: ['I32', 'I32'] } as const
+  const bytes = moduleOf(
+    section(1, list(...declared.map(renderTypeOf), renderTypeOf(caller))),
+    section(
+      2,
+      list(...declared.map(({ name }, place) => bytesOf(1, 0x68, name.length, Buffer.from(name), 0, place))),
+    ),
+    section(3, list(declared.length)),
+    section(5, list([0, 1])),
+    section(7, list([4, ...Buffer.from('call'), 0, declared.length], [1, 0x6d, 2, 0])),
+    codeSection({ code: callByPlace(declared, 0) }),
+  )
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(bytes)), { h: host })
+  const { call, m } = exports
+  if (typeof call !== 'function' || !(m instanceof WebAssembly.Memory)) throw new Error('no call')
+  const view = new DataView(m.buffer)
+  const at = 64
+  view.setInt32(at, -5, true)
+  view.setBigInt64(at + 8, -(2n ** 50n), true)
+  view.setFloat32(at + 16, 0.5, true)
+  view.setFloat64(at + 24, 1e100, true)
+  call(0, at)
+  expect(view.getFloat64(at, true)).toBe(10.5)
+  view.setBigInt64(at, 77n, true)
+  call(1, at)
+  expect(view.getBigInt64(at, true)).toBe(77n)
+  call(2, at)
+  expect(view.getInt32(at, true)).toBe(-1)
+  call(3, at)
+  expect(view.getBigInt64(at, true)).toBe(2n ** 40n)
+  call(4, at)
+  expect(view.getFloat32(at, true)).toBe(1.5)
+  call(9, at)
+  expect(calls).toEqual([
+    ['sum', -5, -(2n ** 50n), 0.5, 1e100],
+    ['note', 77n],
+    ['one'],
+    ['two', -1],
+    ['three'],
+  ])
+})
+
+test.each([
+  ["declare module 'extism:host' interface user { f(): void }", 'interface'],
+  ["declare module 'extism:host' { interface user f(): void }", 'f'],
+  ["declare module 'extism:host' { interface user { f): void } }", ')'],
+  ["declare module 'extism:host' { interface user { f(a I32): void } }", 'I32'],
+  ["declare module 'extism:host' { interface user { f(a: I32) I32 } }", 'I32'],
+  ["declare module 'extism:host' { interface user { 'f'(): I32 } }", "'f'"],
+  ["declare module 'extism:host' { type user = 5 }", 'type'],
+])('what does not belong has its place: %s', (text, found) => {
+  const declared = read(text)
+  if (!(declared instanceof DeclarationError)) throw new Error('it was read')
+  expect(text.slice(declared.at).startsWith(found)).toBe(true)
+})
+
+test('as many functions and parameters as there is room for are read', () => {
+  const params = Array.from({ length: 16 }, (_, place) => `a${place}: I32`).join()
+  const functions = Array.from({ length: 32 }, (_, place) => `f${place}(${params}): void;`).join('')
+  const declared = readHostFunctions(declaring(`interface user { ${functions} }`))
+  expect([declared.length, declared[31]?.params.length]).toEqual([32, 16])
 })
