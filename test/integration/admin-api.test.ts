@@ -67,6 +67,7 @@ test('a plug-in that is added gets routes, and loses them', async () => {
     status: 201,
     body: { change: { ok: true, revision: 2 }, plugin: { name: 'shout', added: true, routes: [] } },
   })
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: true, plugins: 2, routes: 1 })
   const { status, body } = await api('POST', '/api/routes', {
     plugin: 'shout',
     url: '/shout',
@@ -84,6 +85,7 @@ test('a plug-in that is added gets routes, and loses them', async () => {
   expect((await post('/shout', 'abc'))[0]).toBe(404)
   expect((await api('DELETE', '/api/plugins/shout')).status).toBe(200)
   expect((await api('GET', '/api/plugins/shout')).status).toBe(404)
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: false, plugins: 1, routes: 1 })
 })
 
 test('sizes and times of a route may have units, and others are refused', async () => {
@@ -128,6 +130,7 @@ test('a plug-in is replaced, rolled back and split, and goes back to what the co
       { digest: sha(ECHO), from: 'file', percent: 0, configured: true },
     ],
   ])
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: true, plugins: 1 })
   expect(await post('/', 'abc')).toEqual([200, 'ABC'])
   expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
   expect(await post('/', 'abc')).toEqual([200, 'abc'])
