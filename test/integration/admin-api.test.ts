@@ -91,8 +91,10 @@ test('a plug-in that is added gets routes, and loses them', async () => {
 test('sizes and times of a route may have units, and others are refused', async () => {
   const { api, post } = await startWithAdmin([guest('echo')])
   const route = { plugin: 'echo', url: '/small', bodyLimit: '1KiB', timeoutMs: '5s', memoryMax: '16MiB' }
-  const added = await api('POST', '/api/routes', route)
+  const task = { afterMs: '5s', ttlMs: '1h' }
+  const added = await api('POST', '/api/routes', { ...route, tool: { task } })
   expect([added.status, added.body.route?.url]).toEqual([201, '/small'])
+  expect(added.body.route.options.tool).toEqual({ task: { afterMs: 5_000, ttlMs: 3_600_000 } })
   expect((await post('/small', 'x'.repeat(1_024)))[0]).toBe(200)
   expect((await post('/small', 'x'.repeat(1_025)))[0]).toBe(413)
   expect(await api('POST', '/api/routes', { plugin: 'echo', url: '/b', timeoutMs: 'soon' })).toMatchObject({
