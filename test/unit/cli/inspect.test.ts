@@ -18,3 +18,20 @@ test.each([
   expect(code).toBe(0)
   expect(JSON.parse(stdout).tools.map(({ name }: { name: string }) => name)).toEqual(expected)
 })
+
+test.each([
+  [['hs_init'], 'Haskell'],
+  [['NimMain'], 'Nim'],
+  [['go_scheduler'], 'TinyGo'],
+  [['malloc', 'free', 'calloc', 'realloc', 'fminimum'], 'TinyGo'],
+  [['__new', '__pin'], 'AssemblyScript'],
+  [['__data_end', '__heap_base'], 'Rust, or another LLVM language'],
+  [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
+])('the exports %j together give away %s', async (names, toolchain) => {
+  const guess = async (...exports: readonly string[]) => {
+    const { stdout } = await run(['inspect', pluginOf('add', ...exports), '--json'])
+    return JSON.parse(stdout).toolchain
+  }
+  expect(await guess(...names)).toEqual({ name: toolchain, because: `it exports ${names.join(', ')}` })
+  for (const name of names) expect(await guess(...names.filter((each) => each !== name))).toBeNull()
+})
