@@ -195,8 +195,9 @@ const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
 function readUnitsIn(values: object, schemas: Readonly<Record<string, Schema>>): void {
   for (const [name, value] of Object.entries(values)) {
     const schema = Object.hasOwn(schemas, name) ? schemas[name] : undefined
-    if (typeof value === 'string' && schema?.unit)
-      Object.assign(values, { [name]: numberOf(kindOf(schema), value, name) })
+    const kind = schema && kindOf(schema)
+    if (typeof value === 'string' && (kind === 'time' || kind === 'size' || kind === 'pages'))
+      Object.assign(values, { [name]: numberOf(kind, value, name) })
     else if (isObject(value) && schema?.properties) readUnitsIn(value, schema.properties)
   }
 }

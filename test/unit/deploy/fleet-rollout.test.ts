@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { SeenNode } from '../../../src/deploy/fleet/fleet-store.ts'
 import { nextHead, refuses } from '../../../src/deploy/fleet/rollout.ts'
 import { ChangeRefusedError, PluginInvalidError } from '../../../src/errors/errors.ts'
 
@@ -33,10 +34,10 @@ test.each([
 
 /** How many of so many nodes serve a change first. undefined: all at once. */
 function canaries(rules: { readonly canaryNodes?: number; readonly canaryPercent?: number }, count: number) {
-  const report = {
+  const report: Omit<SeenNode, 'node'> = {
     ...{ instance: 'i', revision: 1, id: newest.id, since: '', from: 'fleet', version: '1', plugins: {} },
     ...{ pluginCount: 0, seen: 10, pollMs: 1_000 },
-  } as const
+  }
   const nodes = Array.from({ length: count }, (_, place) => ({ ...report, node: `n${place}` }))
   const change = { configuration: 'a', edits: 'b', by: 'n0', reason: 'a change' }
   const { rollout } = nextHead(
