@@ -2,10 +2,13 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import * as redis from '@redis/client'
 import { expect, onTestFinished, test } from 'vitest'
+import { openRedisStore } from '../../src/guest/store/redis.ts'
 import { RedisConnection } from '../../src/guest/store/redis-connection.ts'
 
+type Answer = string | ((words: readonly string[]) => string)
+
 /** A server that answers commands as Redis does, by their first words: `+OK` if nothing else is given. */
-async function listening(answers: Readonly<Record<string, string>> = {}, port = 0) {
+async function listening(answers: Readonly<Record<string, Answer>> = {}, port = 0) {
   const sockets = new Set<Socket>()
   const asked: string[] = []
   const server = createServer((socket) => {
@@ -19,9 +22,10 @@ async function listening(answers: Readonly<Record<string, string>> = {}, port = 
         if (!command || words.length < Number(command[1])) return
         const last = words.at(-1)
         rest = rest.slice((last?.index ?? 0) + (last?.[0].length ?? 0))
-        const [name = ''] = words.map(([, word = '']) => word.toUpperCase())
+        const [name = '', ...more] = words.map(([, word = '']) => word)
         asked.push(name)
-        const answer = answers[name] ?? '+OK'
+        const found = answers[name] ?? '+OK'
+        const answer = typeof found === 'string' ? found : found(more)
         if (answer !== '') socket.write(`${answer}\r\n`)
       }
     })
@@ -133,4 +137,56 @@ test('a connection that is closed runs nothing more', async () => {
   await connection.close()
   await expect(connection.run(['GET', 'key'])).rejects.toMatchObject(UNAVAILABLE)
   expect(said).toEqual([])
+})
+
+/** An answer with these texts, or lists of them. */
+function list(...items: readonly (string | readonly string[])[]): string {
+  const rendered = items.map((item) =>
+    typeof item === 'string' ? `$${Buffer.byteLength(item)}\r\n${item}` : list(...item),
+  )
+  return [`*${items.length}`, ...rendered].join('\r\n')
+}
+
+test('the entries of a store are those of its index, and what else is there is a fault', async () => {
+  const types: Readonly<Record<string, string>> = {
+    'wasm-serve:{a}:index': 'zset',
+    'wasm-serve:{a}:key:one': 'string',
+    'wasm-serve:{a}:key:lost': 'string',
+    'wasm-serve:{a}:key:gone': 'none',
+    'wasm-serve:{a}:key:list': 'list',
+    'wasm-serve:{b}:index': 'string',
+    'wasm-serve:other': 'string',
+  }
+  const { port } = await listening({
+    SCAN: ([cursor]) =>
+      cursor === '0' ? list('7', Object.keys(types).slice(0, 3)) : list('0', Object.keys(types).slice(3)),
+    TYPE: ([key = '']) => `+${types[key]}`,
+    ZSCORE: ([index, key]) => (index === 'wasm-serve:{a}:index' && key === 'one' ? '$1\r\n0' : '$-1'),
+    EVAL: () => list('', ['one']),
+    GET: ([key = '']) => `$5\r\n${key.endsWith('one') ? 'first' : 'other'}`,
+    PTTL: () => ':-1',
+  })
+  const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })
+  onTestFinished(() => store.close())
+  const found: unknown[] = []
+  for await (const entry of store.entries())
+    found.push('fault' in entry ? entry.fault : { ...entry, value: String(Buffer.from(entry.value)) })
+  expect(found).toEqual([
+    '"wasm-serve:{a}:key:lost" is missing from the index: write it again',
+    { namespace: 'a', key: 'lost', value: 'other' },
+    '"wasm-serve:{a}:key:list" has the Redis type list',
+    '"wasm-serve:{b}:index" has the Redis type string',
+    '"wasm-serve:other" has no namespace',
+    { namespace: 'a', key: 'one', value: 'first' },
+  ])
+})
+
+test('a server at its memory limit is a full store, and other errors are a store that fails', async () => {
+  const { port } = await listening({ EVAL: '-OOM command not allowed', GET: '-ERR no' })
+  const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })
+  onTestFinished(() => store.close())
+  await expect(store.set('a', 'key', Buffer.from('v'))).rejects.toMatchObject({
+    code: 'WASM_SERVE_STORE_FULL',
+  })
+  await expect(store.get('a', 'key')).rejects.toMatchObject(UNAVAILABLE)
 })
