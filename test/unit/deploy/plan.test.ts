@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { explainPlanFailure, type Plan } from '../../../src/deploy/plan.ts'
 import { COMMAND_LINE, fromData, mapOf } from '../../../src/options/config-node.ts'
-import { checkServerOptions } from '../../../src/options/options.ts'
+import { checkLoadOptions, checkServerOptions } from '../../../src/options/options.ts'
 
 /** A plan of routes whose plug-ins are not there. */
 function planOf(count: number): Pick<Plan, 'options' | 'routes' | 'node'> {
@@ -9,7 +9,7 @@ function planOf(count: number): Pick<Plan, 'options' | 'routes' | 'node'> {
   const loaded = routes.map(() => ({ plugin: {} }) as Plan['routes'][number])
   const file = { kind: 'file', file: 'wasm-serve.yaml', line: 3, column: 7 } as const
   const node = mapOf([['tls', fromData({}, file)]], COMMAND_LINE)
-  return { options: checkServerOptions({ routes }), routes: loaded, node }
+  return { options: { ...checkLoadOptions({}), ...checkServerOptions({ routes }) }, routes: loaded, node }
 }
 
 const coded = (code: string) => Object.assign(new Error('it did not start'), { code })
