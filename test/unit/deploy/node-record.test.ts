@@ -14,7 +14,7 @@ const revision = (number: number) => ({
 function newRecord() {
   let now = 5_000
   const secrets = new Secrets()
-  secrets.add('hunter2-hunter2')
+  secrets.add('hunter2-hunter2', '***')
   const record = new NodeRecord(
     {
       ...{ settings: { node: 'n', pollMs: 100 }, secrets, log: openLog('silent'), clock: () => now },
