@@ -67,6 +67,7 @@ test('a plug-in that is added gets routes, and loses them', async () => {
     status: 201,
     body: { change: { ok: true, revision: 2 }, plugin: { name: 'shout', added: true, routes: [] } },
   })
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: true, plugins: 2, routes: 1 })
   const { status, body } = await api('POST', '/api/routes', {
     plugin: 'shout',
     url: '/shout',
@@ -84,13 +85,16 @@ test('a plug-in that is added gets routes, and loses them', async () => {
   expect((await post('/shout', 'abc'))[0]).toBe(404)
   expect((await api('DELETE', '/api/plugins/shout')).status).toBe(200)
   expect((await api('GET', '/api/plugins/shout')).status).toBe(404)
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: false, plugins: 1, routes: 1 })
 })
 
 test('sizes and times of a route may have units, and others are refused', async () => {
   const { api, post } = await startWithAdmin([guest('echo')])
   const route = { plugin: 'echo', url: '/small', bodyLimit: '1KiB', timeoutMs: '5s', memoryMax: '16MiB' }
-  const added = await api('POST', '/api/routes', route)
+  const task = { afterMs: '5s', ttlMs: '1h' }
+  const added = await api('POST', '/api/routes', { ...route, tool: { task } })
   expect([added.status, added.body.route?.url]).toEqual([201, '/small'])
+  expect(added.body.route.options.tool).toEqual({ task: { afterMs: 5_000, ttlMs: 3_600_000 } })
   expect((await post('/small', 'x'.repeat(1_024)))[0]).toBe(200)
   expect((await post('/small', 'x'.repeat(1_025)))[0]).toBe(413)
   expect(await api('POST', '/api/routes', { plugin: 'echo', url: '/b', timeoutMs: 'soon' })).toMatchObject({
@@ -128,6 +132,7 @@ test('a plug-in is replaced, rolled back and split, and goes back to what the co
       { digest: sha(ECHO), from: 'file', percent: 0, configured: true },
     ],
   ])
+  expect((await api('GET', '/api')).body).toMatchObject({ changed: true, plugins: 1 })
   expect(await post('/', 'abc')).toEqual([200, 'ABC'])
   expect((await api('POST', '/api/plugins/echo/rollback')).status).toBe(200)
   expect(await post('/', 'abc')).toEqual([200, 'abc'])

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { guestFlags } from '../../src/cli/guest-config.ts'
 import { run } from '../support/cli.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { streamGuest } from '../support/stream-guest.ts'
@@ -129,17 +128,6 @@ test('variables of the server are no business of it', async () => {
     WASM_SERVE_BODY_LIMIT: '1',
   })
   expect([code, stdout]).toEqual([0, 'a'])
-})
-
-test('what is about HTTP alone is no flag of it', () => {
-  const names = guestFlags.map(({ name }) => name)
-  for (const name of ['config', 'memory-max', 'allow-path', 'runtime', 'link', 'log-level', 'cache-folder'])
-    expect(names).toContain(name)
-  for (const name of ['timeout', 'workers', 'allow-host', 'isolation']) expect(names).toContain(name)
-  for (const name of ['port', 'host', 'body-limit', 'content-type', 'max-queue', 'timing', 'access-log'])
-    expect(names).not.toContain(name)
-  for (const name of ['method', 'url', 'contract', 'header', 'error-status', 'idempotent', 'stall-ms'])
-    expect(names).not.toContain(name)
 })
 
 const echo = guest('echo')

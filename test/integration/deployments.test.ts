@@ -49,6 +49,19 @@ async function startTwo() {
   return { cwd, ...(await startWithAdmin([], cwd)) }
 }
 
+test('a reload of many plug-ins warns of nothing', async () => {
+  const cwd = temporaryFolder()
+  for (let number = 0; number < 12; number++) writeFileSync(join(cwd, `p${number}.wasm`), newGuest())
+  const { api } = await startWithAdmin(['.'], cwd)
+  for (let number = 0; number < 12; number++) writeFileSync(join(cwd, `p${number}.wasm`), newGuest())
+  const warnings: Error[] = []
+  const note = (warning: Error) => warnings.push(warning)
+  process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
+  expect((await api('POST', '/api/reload')).body).toMatchObject({ change: { ok: true, routes: 12, kept: 0 } })
+  expect(warnings).toEqual([])
+})
+
 test('a PUT compiles the module once, whatever has it', async () => {
   const { api, post } = await startTwo()
   for (const path of ['/api/plugins/one', '/api/plugins/two?live=false', '/api/plugins/three']) {

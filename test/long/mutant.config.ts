@@ -27,6 +27,7 @@ const IN_PROCESS = [
     'trust-negative',
   ],
   ...['cli-config', 'fleet-command', 'registry-commands', 'scripts', 'scripts-types', 'state-redis'],
+  ...['processes-parts', 'bench-matrix'],
   ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 

@@ -37,6 +37,8 @@ export interface RunInputs {
   readonly isInTerminal?: boolean
   /** Whether results go to a terminal. Default: no. */
   readonly isOutTerminal?: boolean
+  /** How commands start this program. Default: the built one. */
+  readonly program?: Host['program']
 }
 
 /** A command that runs. */
@@ -78,7 +80,13 @@ export function start(
 function launch(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  { cwd, input = '', isInTerminal = false, isOutTerminal = false }: RunInputs,
+  {
+    cwd,
+    input = '',
+    isInTerminal = false,
+    isOutTerminal = false,
+    program = [process.execPath, CLI],
+  }: RunInputs,
 ): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
@@ -102,7 +110,7 @@ function launch(
     readInput: async () => Buffer.from(input),
     readChunks: () => Readable.from([Buffer.from(input)]),
     readLines: () => linesOf(Readable.from([Buffer.from(input).toString()])),
-    program: [process.execPath, CLI],
+    program,
     logTerminal: undefined,
     logLines: { write: (line) => output.add('stderr', Buffer.from(line)) },
     secrets: new Secrets(),

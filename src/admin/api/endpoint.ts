@@ -12,7 +12,7 @@ import {
 } from '../../errors/errors.ts'
 import { type FlagKind, kindOf, parseValue } from '../../options/flags.ts'
 import { routeSchema } from '../../options/options-schema.ts'
-import { schemasOf } from '../../options/schema.ts'
+import { type Schema, schemasOf } from '../../options/schema.ts'
 import { isObject } from '../../platform/json-text.ts'
 import { didYouMean, printable } from '../../platform/text.ts'
 import type { JsonSchema } from '../../route/openapi/xtp-schema.ts'
@@ -188,12 +188,18 @@ function refuseForm({ takesBytes, body: schema }: Endpoint): preValidationHookHa
 
 /** Sizes and times of a route's options may have units, as in a configuration file: `64KiB`, `5s`. */
 const readUnits: preValidationHookHandler = ({ body }, _reply, done) => {
-  if (isObject(body))
-    for (const [name, kind] of KINDS_WITH_UNIT) {
-      const value = body[name]
-      if (typeof value === 'string') Object.assign(body, { [name]: numberOf(kind, value, name) })
-    }
+  if (isObject(body)) readUnitsIn(body, schemasOf(routeSchema))
   done()
+}
+
+function readUnitsIn(values: object, schemas: Readonly<Record<string, Schema>>): void {
+  for (const [name, value] of Object.entries(values)) {
+    const schema = Object.hasOwn(schemas, name) ? schemas[name] : undefined
+    const kind = schema && kindOf(schema)
+    if (typeof value === 'string' && (kind === 'time' || kind === 'size' || kind === 'pages'))
+      Object.assign(values, { [name]: numberOf(kind, value, name) })
+    else if (isObject(value) && schema?.properties) readUnitsIn(value, schema.properties)
+  }
 }
 
 /** A text that is no number of its kind stays, for the schema to refuse. */
@@ -205,14 +211,6 @@ function numberOf(kind: FlagKind, text: string, name: string): unknown {
     throw error
   }
 }
-
-/** The kinds of the options of routes whose values have a unit. */
-const KINDS_WITH_UNIT: ReadonlyMap<string, FlagKind> = new Map(
-  Object.entries(schemasOf(routeSchema)).flatMap(([name, schema]) => {
-    const kind = kindOf(schema)
-    return kind === 'time' || kind === 'size' || kind === 'pages' ? [[name, kind]] : []
-  }),
-)
 
 /** The characters of a sender that are kept. */
 const MAX_SENDER = 200

@@ -4,7 +4,7 @@ import { cpus } from 'node:os'
 import { extname } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { BenchAnswersError, BenchServerError } from '../../errors/errors.ts'
+import { BenchServerError } from '../../errors/errors.ts'
 import { chooseExport } from '../../module/entry-points.ts'
 import type { Terminal } from '../../observe/log/log.ts'
 import { printable, shellWord } from '../../platform/text.ts'
@@ -12,7 +12,16 @@ import { compilePlugin } from '../../plugin/plugin.ts'
 import { readSource } from '../../plugin/source/source.ts'
 import { type Command, type Host, renderPage, takeOwnFlags } from '../command.ts'
 import { INPUT_FLAGS, readInput, readPluginConfig } from '../guest-config.ts'
-import { applyLoad, askReference, type LoadResult, loadAutocannon } from './load.ts'
+import { applyLoad, askReference, loadAutocannon } from './load.ts'
+import {
+  type ComparisonRow,
+  type Measurement,
+  refuseProblems,
+  renderComparison,
+  renderMeasurement,
+  rowToJson,
+  toJson,
+} from './report.ts'
 
 /** Flags of this command only. */
 export const BENCH_FLAGS = {
@@ -99,18 +108,6 @@ function startProblem(error: unknown): string {
   throw error
 }
 
-function refuseProblems(compared: readonly ComparisonRow[]): void {
-  const problems = compared.flatMap(([name, each]) => {
-    const found = typeof each === 'string' ? undefined : measurementProblems(each)
-    return found === undefined ? [] : [name ? `${name}: ${found}` : found]
-  })
-  if (problems.length > 0) throw new BenchAnswersError(problems.join('; '))
-}
-
-function rowToJson([name, each]: ComparisonRow): object {
-  return typeof each === 'string' ? { name, problem: each } : { name, ...toJson(each) }
-}
-
 function toLine(value: object): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
@@ -158,124 +155,10 @@ function showProgress(terminal: Terminal | undefined, name: string, seconds: num
 
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Renders one measurement: the figures and the distribution of latencies. */
-function renderMeasurement(measurement: Measurement, isTerminal: boolean): string {
-  const { latencies, compared, cpuMicrosPerRequest } = measurement
-  const rows = [
-    ['requests/s', rate(measurement).toFixed(0)],
-    ['CPU per request', `${cpuMicrosPerRequest.toFixed(1)} us (server process)`],
-    ...PERCENTILES.map((percent) => [`p${percent}`, `${latencies.percentile(percent).toFixed(3)} ms`]),
-    ['responses', describeAnswers(measurement)],
-    ['compared', compared],
-  ]
-  const lines = rows.map(([name = '', value]) => `  ${name.padEnd(15)}  ${value}`)
-  return `${lines.join('\n')}\n\n${renderHistogram(measurement, isTerminal)}\n`
-}
-
-const PERCENTILES = [50, 90, 99, 99.9]
-
-function rate({ answered, seconds }: Measurement): number {
-  return answered / seconds
-}
-
-/** @returns undefined if all answers were correct. */
-function measurementProblems({ wrong, failed, errors }: Measurement): string | undefined {
-  const problems = [
-    [wrong, 'wrong bodies'],
-    [failed, 'failed'],
-    [errors, 'connections that broke or timed out'],
-  ] as const
-  const found = problems.filter(([count]) => count > 0)
-  return found.length === 0 ? undefined : found.map(([count, what]) => `${count} ${what}`).join(', ')
-}
-
-function describeAnswers(measurement: Measurement): string {
-  return `${measurement.answered}, ${measurementProblems(measurement) ?? 'none wrong, none failed'}`
-}
-
-const ROWS = 12
-const BAR_WIDTH = 40
-const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
-
-function renderHistogram({ latencies }: Measurement, isTerminal: boolean): string {
-  const bars = latencies.bars(ROWS)
-  const most = Math.max(...bars.map(({ count }) => count))
-  const lines = bars.map(({ fromMs, toMs, count }) => {
-    const range = `${fromMs.toFixed(3).padStart(9)} - ${toMs.toFixed(3).padStart(9)} ms`
-    return `  ${range}  ${renderBar(count / most, isTerminal).padEnd(BAR_WIDTH)}  ${count}`
-  })
-  return lines.join('\n')
-}
-
-/** A value above zero always draws something: a histogram has to show one outlier in a million. */
-function renderBar(share: number, isTerminal: boolean): string {
-  if (!isTerminal) return '#'.repeat(share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH)))
-  const eighths = share === 0 ? 0 : Math.max(1, Math.round(share * BAR_WIDTH * 8))
-  return '█'.repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? '')
-}
-
-/** A row of a comparison: the measurement, or the reason that there is none. */
-type ComparisonRow = readonly [name: string, measurement: Measurement | string]
-
-/** Renders a table. Speed is relative to the first measured row. */
-function renderComparison(compared: readonly ComparisonRow[]): string {
-  const first = compared.map(([, each]) => each).find((each) => typeof each !== 'string')
-  const rows = compared.map(([name, each]) =>
-    typeof each === 'string'
-      ? [name, each]
-      : [
-          name,
-          rate(each).toFixed(0),
-          first ? `x${(rate(each) / rate(first)).toFixed(2)}` : '',
-          each.latencies.percentile(50).toFixed(3),
-          each.latencies.percentile(99).toFixed(3),
-          each.cpuMicrosPerRequest.toFixed(1),
-          measurementProblems(each) ?? 'right',
-        ],
-  )
-  const table = [['', 'requests/s', '', 'p50 ms', 'p99 ms', 'CPU us/request', 'responses'], ...rows]
-  const measured = table.filter((row) => row.length > 2)
-  const width = (column: number) => Math.max(...measured.map((row) => row[column]?.length ?? 0))
-  const nameWidth = Math.max(...table.map(([name = '']) => name.length))
-  const lines = table.map(([name = '', ...cells]) => {
-    const isMeasured = cells.length > 1
-    const padded = cells.map((cell, column) => (isMeasured ? cell.padStart(width(column + 1)) : cell))
-    return `  ${[name.padEnd(nameWidth), ...padded].join('  ')}`.trimEnd()
-  })
-  const how = compared.flatMap(([name, each]) =>
-    typeof each === 'string' ? [] : [`  ${name}: ${each.compared}`],
-  )
-  return `${lines.join('\n')}\n\nCompared:\n${how.join('\n')}\n`
-}
-
-/** The `--json` output for one measurement. */
-function toJson(measurement: Measurement): object {
-  const { latencies, ...rest } = measurement
-  const percentiles = PERCENTILES.map((percent) => [`p${percent}`, rounded(latencies.percentile(percent))])
-  return {
-    requestsPerSecond: rate(measurement),
-    latencyMs: { mean: rounded(latencies.meanMs), ...Object.fromEntries(percentiles) },
-    ...rest,
-  }
-}
-
-/** Rounds to a microsecond. */
-function rounded(ms: number): number {
-  return Math.round(ms * 1_000) / 1_000
-}
-
 /** Concurrency and duration of the load. */
 interface Effort {
   readonly connections: number
   readonly seconds: number
-}
-
-/** The measurement of one variant. */
-interface Measurement extends LoadResult {
-  /** How answers were checked, as text. */
-  readonly compared: string
-  /** CPU time of the server process per request, in microseconds. */
-  readonly cpuMicrosPerRequest: number
 }
 
 /** Warm-up in seconds, not measured: code is compiled and connections are opened. */

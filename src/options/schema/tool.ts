@@ -45,6 +45,7 @@ export const toolSettings = only({
         enabled: Type.Optional(Type.Boolean({ description: 'Run calls as tasks. Default: true.' })),
         afterMs: Type.Optional(
           Type.Integer({
+            unit: 'ms',
             minimum: 0,
             maximum: 3_600_000,
             description: 'Time after which a call becomes a task, in ms. Default: 0.',
@@ -55,6 +56,7 @@ export const toolSettings = only({
         ),
         ttlMs: Type.Optional(
           Type.Integer({
+            unit: 'ms',
             minimum: 1_000,
             maximum: 604_800_000,
             description: 'Lifetime of a task and its result, in ms. Default: 3600000.',

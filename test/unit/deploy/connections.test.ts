@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type ConnectionTaker, listenForProcesses } from '../../../src/deploy/processes/connections.ts'
 
 async function listening(maxConnections = 100) {
@@ -110,6 +110,27 @@ test('connections beyond the maximum are closed while they wait', async () => {
   await Promise.all([open(), open()])
   const third = await open()
   await once(third.resume(), 'close')
+})
+
+test('the end comes when the last connection is taken, and waits for nothing more', async () => {
+  const { listener, open } = await listening()
+  const taker = new Taker()
+  listener.add(taker)
+  await open()
+  await taker.offered(1)
+  await open()
+  vi.useFakeTimers({ toFake: ['setTimeout'] }) // the time of those that take none never passes
+  onTestFinished(() => void vi.useRealTimers())
+  let hasEnded = false
+  const ended = listener.end().then(() => {
+    hasEnded = true
+  })
+  while (vi.getTimerCount() === 0) await new Promise(setImmediate) // it listens no more
+  taker.offers[0]?.take()
+  await taker.offered(2)
+  expect(hasEnded).toBe(false)
+  taker.offers[1]?.take()
+  await ended
 })
 
 test('the end hands over the last connections, and destroys those that no process takes', async () => {

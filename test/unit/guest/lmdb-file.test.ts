@@ -69,6 +69,31 @@ const DAMAGES: readonly (readonly [what: string, damage: (bytes: Buffer) => Buff
       return bytes.fill(0, root * PAGE, (root + 1) * PAGE)
     },
   ],
+  ...(
+    [
+      ['a branch', 0x01],
+      ['an overflow page', 0x04],
+      ['a header', 0x08],
+    ] as const
+  ).map(
+    ([what, flag]) =>
+      [`a leaf that is ${what}, too`, (bytes: Buffer) => flagged(bytes, mainRoot(bytes), flag)] as const,
+  ),
+  ['bounds that are odd', (bytes) => written(bytes, mainRoot(bytes) * PAGE + 20, 3)],
+  ['bounds that overlap', (bytes) => written(bytes, mainRoot(bytes) * PAGE + 22, 2)],
+  ['bounds beyond its page', (bytes) => written(bytes, mainRoot(bytes) * PAGE + 22, PAGE)],
+  [
+    'a value in pages of another number',
+    (bytes) => onOverflow(bytes, (page) => bytes.writeUInt32LE(1, page)),
+  ],
+  [
+    'a value in pages of another kind',
+    (bytes) => onOverflow(bytes, (page) => bytes.writeUInt16LE(0x02, page + 18)),
+  ],
+  [
+    'a value in more pages than it names',
+    (bytes) => onOverflow(bytes, (page) => bytes.writeUInt32LE(bytes.readUInt32LE(page + 20) + 1, page + 20)),
+  ],
   [
     'an entry beyond its page',
     (bytes) => {
@@ -77,6 +102,23 @@ const DAMAGES: readonly (readonly [what: string, damage: (bytes: Buffer) => Buff
     },
   ],
 ]
+
+function written(bytes: Buffer, at: number, value: number): Buffer {
+  bytes.writeUInt16LE(value, at)
+  return bytes
+}
+
+function flagged(bytes: Buffer, page: number, flag: number): Buffer {
+  const at = page * PAGE + 18
+  return written(bytes, at, bytes.readUInt16LE(at) | flag)
+}
+
+/** Damages all pages of values that are too large for a leaf. */
+function onOverflow(bytes: Buffer, damage: (page: number) => void): Buffer {
+  for (let page = 2 * PAGE; page < bytes.length; page += PAGE)
+    if ((bytes.readUInt16LE(page + 18) & 0x04) !== 0 && bytes.readUInt32LE(page) === page / PAGE) damage(page)
+  return bytes
+}
 
 /** The page of the names of databases. */
 function mainRoot(bytes: Buffer): number {

@@ -20,6 +20,15 @@ test('the table of metrics is that of the code (npm run reference), and each out
   expect(told.sort()).toEqual([...OUTCOMES].sort())
 })
 
+test('a route that has streamed nothing has no rows of streams and sockets', async () => {
+  const server = await listenBoth([{ plugin: guest('echo') }])
+  await fetch(server.url, { method: 'POST', body: 'a' })
+  const text = await (await fetch(`${server.adminUrl}/metrics`)).text()
+  expect(text).toMatch(/^wasm_serve_calls_total\{/m)
+  expect(text).toMatch(/^# TYPE wasm_serve_stream_/m)
+  expect(text).not.toMatch(/^wasm_serve_(?:stream|websocket)\w*\{/m)
+})
+
 test('each metric and label that dashboard and alerts name is there', async () => {
   const server = await listenBoth([{ plugin: guest('echo') }])
   const text = await (await fetch(`${server.adminUrl}/metrics`)).text()

@@ -319,12 +319,15 @@ test('a merge key adds what a map does not have, and keys for anchors are no opt
 })
 
 test('sizes and times have units, and variables fill numbers and switches', () => {
-  const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ngraceMs: 2m\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB}`
+  const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ngraceMs: 2m\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB, tool: {task: {afterMs: 5s, ttlMs: 1h}}}`
   expect(configOf('yaml', text, { PORT: '81' })).toEqual({
     port: 81,
     accessLog: true,
     graceMs: 120_000,
-    defaults: { bodyLimit: 65_536, memoryMax: 16 },
+    defaults: {
+      ...{ bodyLimit: 65_536, memoryMax: 16 },
+      tool: { task: { afterMs: 5_000, ttlMs: 3_600_000 } },
+    },
   })
 })
 

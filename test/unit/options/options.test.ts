@@ -161,6 +161,15 @@ test.each<[object, wrong: string[]]>([
 })
 
 test.each([
+  [{ secret: 'x'.repeat(32), algorithms: ['ES256'] }, 'needs a public key, not a secret'],
+  [{ publicKey: 'a', algorithms: ['HS512'] }, 'needs a secret, not a public key'],
+  [{ jwks: 'a', algorithms: ['HS512'] }, 'needs a secret, not a public key'],
+])('the algorithm of %j %s', (jwt, message) => {
+  const found = problemsIn(() => checkServerOptions({ routes: [{ plugin }], jwt }))
+  expect(found).toEqual([['jwt.algorithms[0]', message]])
+})
+
+test.each([
   '/a/:',
   '/a/:/b',
   '/:-',

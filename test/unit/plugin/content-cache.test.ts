@@ -42,6 +42,14 @@ function age(path: string, ms: number): void {
 }
 
 describe('the content cache', () => {
+  test('leaves nothing of what it cannot write', async () => {
+    const { folder, warnings, cache } = open()
+    mkdirSync(join(folder, 'sha256', DIGEST), { recursive: true })
+    await cache.write(DIGEST, BYTES)
+    expect(warnings).toHaveLength(1)
+    expect(readdirSync(join(folder, 'sha256'))).toEqual([DIGEST])
+  })
+
   test('returns what was written, to other openers of the folder, too', async () => {
     const { folder, warnings, cache } = open()
     await cache.write(DIGEST, BYTES)

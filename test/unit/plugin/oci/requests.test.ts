@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -112,6 +113,20 @@ test('a refusal with status 403 that has a challenge is answered, for a pull and
     ['repository:acme/hello:pull'],
     ['repository:acme/hello:pull,push'],
   ])
+})
+
+test('a challenge whose body does not end is answered, and its connection is closed', async () => {
+  let closed: Promise<unknown> | undefined
+  const intercept = (request: IncomingMessage, response: ServerResponse) => {
+    if (request.headers.authorization !== undefined || request.url?.startsWith('/token')) return false
+    closed = once(response, 'close')
+    const challenge = `Bearer realm="http://${request.headers.host}/token"`
+    response.writeHead(401, { 'www-authenticate': challenge }).write('{') // the rest never comes
+    return true
+  }
+  const { registry, manifest, repository } = await openClient({ auth: { scheme: 'bearer' }, intercept })
+  expect((await registry.manifest(repository, manifest.digest)).digest).toBe(manifest.digest)
+  await closed
 })
 
 test('a refusal with status 403 after the challenge was answered is final', async () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -59,15 +60,18 @@ test('a registry that speaks HTTP/2 only is refused, and says so', async () => {
   })
 })
 
-test('an answer in an unknown content coding is refused', async () => {
-  const intercept = fault('/manifests/', (response) =>
-    response.writeHead(200, { 'content-encoding': 'exi' }).end('{}'),
-  )
+test('an answer in an unknown content coding is refused, and its connection is closed', async () => {
+  let closed: Promise<unknown> | undefined
+  const intercept = fault('/manifests/', (response) => {
+    closed = once(response, 'close')
+    response.writeHead(200, { 'content-encoding': 'exi' }).write('{') // the rest never comes
+  })
   const { registry, repository } = await openClient({ intercept })
   await expect(registry.manifest(repository, digestOf('{}'))).rejects.toMatchObject({
     code: REFUSED,
     message: expect.stringContaining('exi'),
   })
+  await closed
 })
 
 test.each([

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest'
+import { run } from '../../support/cli.ts'
+import { file, guestBytes } from '../../support/guest.ts'
+
+/** A plug-in with these exports, which do nothing. */
+const pluginOf = (...names: readonly string[]) => {
+  const functions = names.map((name) => `(func (export "${name}") (result i32) (i32.const 0))`)
+  return file('plugin.wasm', guestBytes(`(module ${functions.join('')})`))
+}
+
+test.each([
+  ['that describes the tools is none itself', ['add', 'describe'], ['add']],
+  ['is a tool, even if it has the name of one that describes tools', ['describe'], ['describe']],
+  ['of a guest that lists its tools is none', ['list_tools', 'call_tool', 'add'], []],
+  ['is a tool beside one that only lists tools', ['list_tools', 'add'], ['list_tools', 'add']],
+])('an export %s', async (_, names, expected) => {
+  const { code, stdout } = await run(['inspect', pluginOf(...names), '--json'])
+  expect(code).toBe(0)
+  expect(JSON.parse(stdout).tools.map(({ name }: { name: string }) => name)).toEqual(expected)
+})
+
+test.each([
+  [['hs_init'], 'Haskell'],
+  [['NimMain'], 'Nim'],
+  [['go_scheduler'], 'TinyGo'],
+  [['malloc', 'free', 'calloc', 'realloc', 'fminimum'], 'TinyGo'],
+  [['__new', '__pin'], 'AssemblyScript'],
+  [['__data_end', '__heap_base'], 'Rust, or another LLVM language'],
+  [['emscripten_stack_get_current'], 'C or C++ (Emscripten)'],
+])('the exports %j together give away %s', async (names, toolchain) => {
+  const guess = async (...exports: readonly string[]) => {
+    const { stdout } = await run(['inspect', pluginOf('add', ...exports), '--json'])
+    return JSON.parse(stdout).toolchain
+  }
+  expect(await guess(...names)).toEqual({ name: toolchain, because: `it exports ${names.join(', ')}` })
+  for (const name of names) expect(await guess(...names.filter((each) => each !== name))).toBeNull()
+})
