@@ -27,7 +27,7 @@ const IN_PROCESS = [
     'trust-negative',
   ],
   ...['cli-config', 'fleet-command', 'registry-commands', 'scripts', 'scripts-types', 'state-redis'],
-  ...['processes-parts', 'bench-matrix'],
+  ...['processes-parts', 'bench-matrix', 'edge-jwt', 'edge-static', 'mcp-hostile', 'tls'],
   ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
