@@ -124,7 +124,7 @@ const read = (path: string) => readFileSync(file(path), 'utf8')
  * Packages in CommonJS that every start loads. Node.js parses one that is imported to find its exports, and V8 optimizes that
  * parser meanwhile: 40 to 70 ms of CPU on Node.js 20.
  */
-const COMMONJS = new Set(['@fastify/error', 'close-with-grace', 'fastify', 'find-my-way'])
+const COMMONJS = new Set(['@fastify/error', 'close-with-grace', 'fastify', 'find-my-way', 'pino'])
 
 const isRequired = (name: string) =>
   COMMONJS.has(name) || (name.startsWith('node:') && name !== 'node:module')

@@ -1,8 +1,7 @@
-import { createRequire } from 'node:module'
 import type { FastifyBaseLogger } from 'fastify'
-import type { DestinationStream, Logger, LoggerOptions, pino } from 'pino'
+import type { DestinationStream } from 'pino'
+import pino from 'pino'
 import { printableJson } from '../../platform/text.ts'
-import { LazyLog } from './lazy-log.ts'
 import { openLines, renderLine } from './lines.ts'
 import type { Secrets } from './secrets.ts'
 
@@ -37,6 +36,7 @@ export function openLog(
   const options = {
     level,
     base: process === undefined ? null : { process },
+    timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   }
   const report = (dropped: number, reason: string) =>
@@ -44,40 +44,9 @@ export function openLog(
   const shown = terminal ? readableLines(terminal) : escapedLines(lines ?? openLines(2, report))
   const destination = recent ? withCopy(shown, recent) : shown
   const masked = secrets ? withoutSecrets(destination, secrets) : destination
-  const log = new PinoLog(options, masked)
+  const log = pino(options, masked)
   streams.set(log, masked)
   return log
-}
-
-/** Longer than a start takes: pino is a twentieth of it, and most starts write no line. */
-const LOAD_PINO_AFTER_MS = 1_000
-
-const require = createRequire(import.meta.url)
-
-function loadPino(): typeof pino {
-  return require('pino')
-}
-
-/** A log of pino, which is loaded later, but not only for the first line: that may say that no more files can be opened. */
-class PinoLog extends LazyLog<Logger> {
-  readonly #options: LoggerOptions
-  readonly #lines: LineStream
-
-  constructor(options: LoggerOptions, lines: LineStream) {
-    super()
-    this.#options = options
-    this.#lines = lines
-    setTimeout(loadPino, LOAD_PINO_AFTER_MS).unref()
-  }
-
-  isLevelEnabled(level: string): boolean {
-    return this.made.isLevelEnabled(level)
-  }
-
-  protected override make(): Logger {
-    const pino = loadPino()
-    return pino({ ...this.#options, timestamp: pino.stdTimeFunctions.isoTime }, this.#lines)
-  }
 }
 
 const streams = new WeakMap<FastifyBaseLogger, LineStream>()

@@ -2,7 +2,6 @@ import { randomFillSync } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Bindings, ChildLoggerOptions } from 'pino'
-import { LazyLog } from './lazy-log.ts'
 
 /** Creates the loggers of requests. A pino child is created on the first line: most requests write none. */
 export function requestLogs(log: FastifyBaseLogger): ChildLoggerFactory {
@@ -15,20 +14,63 @@ type ChildLoggerFactory = (
   options: ChildLoggerOptions,
 ) => FastifyBaseLogger
 
-class RequestLog extends LazyLog {
+type Line = [fields: object, message?: string]
+
+class RequestLog implements FastifyBaseLogger {
   readonly #parent: FastifyBaseLogger
   readonly #bindings: Bindings
   readonly #options: ChildLoggerOptions
+  #made: FastifyBaseLogger | undefined
 
   constructor(parent: FastifyBaseLogger, bindings: Bindings, options: ChildLoggerOptions) {
-    super()
     this.#parent = parent
     this.#bindings = bindings
     this.#options = options
   }
 
-  protected override make(): FastifyBaseLogger {
-    return this.#parent.child(this.#bindings, this.#options)
+  get level(): string {
+    return this.#log().level
+  }
+
+  set level(level: string) {
+    this.#log().level = level
+  }
+
+  trace(...line: Line): void {
+    this.#log().trace(...line)
+  }
+
+  debug(...line: Line): void {
+    this.#log().debug(...line)
+  }
+
+  info(...line: Line): void {
+    this.#log().info(...line)
+  }
+
+  warn(...line: Line): void {
+    this.#log().warn(...line)
+  }
+
+  error(...line: Line): void {
+    this.#log().error(...line)
+  }
+
+  fatal(...line: Line): void {
+    this.#log().fatal(...line)
+  }
+
+  silent(...line: Line): void {
+    this.#log().silent(...line)
+  }
+
+  child(bindings: Bindings, options?: ChildLoggerOptions): FastifyBaseLogger {
+    return this.#log().child(bindings, options)
+  }
+
+  #log(): FastifyBaseLogger {
+    this.#made ??= this.#parent.child(this.#bindings, this.#options)
+    return this.#made
   }
 }
 
