@@ -207,7 +207,9 @@ function renderRow(name: string, some: readonly Result[]): string {
   return `| ${[name, ...counts, `${scoreOf(some).toFixed(0)} %`].join(' | ')} |`
 }
 
-const placeOf = ({ file, line }: Mutant) => `\`${file}:${line}\``
+function placeOf({ file, line }: Mutant): string {
+  return `\`${file}:${line}\``
+}
 
 function reasonOf(mutant: Mutant): string | undefined {
   const [, mutated = ''] = renderDiff(mutant).split('\n+ ')
