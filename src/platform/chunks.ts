@@ -19,7 +19,7 @@ export class ChunkedBytes {
   free(): void {
     if (!this.#isOwner) return
     for (const { buffer, byteLength } of this.list) {
-      if (byteLength === buffer.byteLength) transferable(buffer)?.transfer(0)
+      if (byteLength > 0 && byteLength === buffer.byteLength) transferable(buffer)?.transfer(0)
     }
   }
 }

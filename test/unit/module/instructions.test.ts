@@ -113,6 +113,9 @@ const SELECT_NUMBER = [0x1c, 1, 0x7f]
 /** Those that stand in a structure, and what gives them one. */
 const STRUCTURED = [0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x09, 0x0b, 0x18, 0x19, 0x1c, 0x1f]
 
+/** Those of typed references and garbage collection: in code that is never reached, V8 accepts numbers as references. */
+const OF_REFERENCES = [0xd3, 0xd4, 0xd5, 0xd6, 0xfb]
+
 test('each instruction that the engine knows is known, is as long as it says, and takes and leaves as many values', () => {
   const plain = Array.from({ length: 0xfb }, (_, opcode) => [opcode])
   const prefixed = PREFIXES.flatMap((prefix) =>
@@ -126,6 +129,7 @@ test('each instruction that the engine knows is known, is as long as it says, an
     if (!known) continue
     count++
     if (skipped(known.bytes) !== known.bytes.length) wrong.push(Buffer.from(known.bytes).toString('hex'))
+    if (OF_REFERENCES.includes(opcode[0] ?? 0)) continue
     const operands = operandsOf(known)
     for (const before of [operands, [[0x41, 0], ...operands], operands.slice(1)]) {
       const isRead = reads(known.moduleWith(before.flat()))

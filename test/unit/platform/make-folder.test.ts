@@ -25,7 +25,8 @@ test('where a file is, no folder can be made, nor below it', () => {
     }
     return 'made'
   })
-  expect(codes).toEqual(['EEXIST', 'ENOTDIR', 'ENOTDIR'])
+  const below = expect.stringMatching(/^(?:ENOTDIR|EEXIST)$/) // before and from Node.js 24 on
+  expect(codes).toEqual(['EEXIST', below, below])
 })
 
 test.runIf(process.platform === 'linux')(
