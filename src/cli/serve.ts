@@ -20,9 +20,11 @@ export const serve: Command = {
   },
 }
 
-/** Whether this process has threads for guests, as far as it is known before the config file is read. */
+/** Whether flags and variables ask for threads in this process. The config file is not read yet. */
 function hasThreads({ flags, variables }: Config): boolean {
   const workers = flags.route.entries.get('workers') ?? variables.route.entries.get('workers')
-  const isOther = flags.server.entries.has('processes') || flags.route.entries.has('runtime')
-  return workers?.configured.kind === 'scalar' && Number(workers.configured.value) > 0 && !isOther
+  const isElsewhere = [flags, variables].some(
+    ({ server, route }) => server.entries.has('processes') || route.entries.has('runtime'),
+  )
+  return workers?.configured.kind === 'scalar' && Number(workers.configured.value) > 0 && !isElsewhere
 }

@@ -136,7 +136,7 @@ const HTML =
 
 const XML = /^[\t\n\f\r ]*<\?xml/
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: detects control characters
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a text with control characters is binary
 const BINARY = /[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]/
 
 /**

@@ -1,32 +1,8 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { run } from '../support/cli.ts'
-
-/** An empty folder to work in. */
-function emptyFolder(): string {
-  const cwd = mkdtempSync(join(tmpdir(), 'wasm-serve-new-'))
-  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }))
-  return cwd
-}
-
-/** What is in a folder, with what is in the folders in it. */
-function filesIn(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((path) => statSync(join(folder, path)).isFile())
-    .sort()
-}
+import { emptyFolder, filesIn } from '../support/new-project.ts'
 
 test('a language can be named by its title', async () => {
   const cwd = emptyFolder()

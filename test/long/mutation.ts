@@ -189,7 +189,7 @@ function renderResults(): string {
       renderRow('what checks', results.filter(isCheck)),
       renderRow('all', results),
     ].join('\n'),
-    `Survivors that nobody can notice, or that only change an estimate: ${explained.length}.`,
+    `Survivors that behave like the original: ${explained.length}.`,
     explained
       .map((mutant) => `- ${placeOf(mutant)}: ${reasonOf(mutant)}`)
       .sort()

@@ -65,3 +65,13 @@ export function codeSection(...bodies: readonly Body[]): Uint8Array {
 export function capped(bytes: Uint8Array, maxPages: number): CappedModule {
   return capMemory(readModule(bytes, { limits: 'none', allowGc: true }, 'test'), maxPages)
 }
+
+/** The code of the error that this throws, or `accepted`. */
+export function codeOf(run: () => unknown): string {
+  try {
+    run()
+    return 'accepted'
+  } catch (error) {
+    return String((error as { code?: unknown }).code)
+  }
+}

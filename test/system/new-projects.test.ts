@@ -1,24 +1,10 @@
-import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { LANGUAGES, type Language, purposesOf, SCRIPT_LANGUAGES } from '../../src/cli/new/languages.ts'
 import { type Purpose, TEMPLATES, templateOf } from '../../src/cli/new/purposes.ts'
 import { run } from '../support/cli.ts'
-
-/** An empty folder to work in. */
-function emptyFolder(): string {
-  const cwd = mkdtempSync(join(tmpdir(), 'wasm-serve-new-'))
-  onTestFinished(() => rmSync(cwd, { recursive: true, force: true }))
-  return cwd
-}
-
-/** What is in a folder, with what is in the folders in it. */
-function filesIn(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((path) => statSync(join(folder, path)).isFile())
-    .sort()
-}
+import { emptyFolder, filesIn } from '../support/new-project.ts'
 
 test('without words new lists the languages, what builds each, and where to get it', async () => {
   const { code, stdout } = await run(['new'])

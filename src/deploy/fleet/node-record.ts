@@ -65,7 +65,7 @@ export class NodeRecord {
   #hasReported = false
   /** Another process with the name of this node. */
   #namesake: string | undefined
-  /** The time of the store's clock minus that of this machine's clock, in ms. */
+  /** The offset of the store's clock from the local clock, in ms. */
   #aheadMs = 0
 
   constructor(parts: RecordParts, live: Omit<Live, 'since'>, head: FleetHead | undefined) {

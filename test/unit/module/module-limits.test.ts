@@ -11,6 +11,7 @@ import { chooseEngine } from '../../../src/route/engine-choice.ts'
 import { guestBytes } from '../../support/guest.ts'
 import {
   bytesOf,
+  codeOf,
   codeSection,
   functions,
   list,
@@ -21,15 +22,6 @@ import {
 import { checkedRoute } from '../../support/route.ts'
 
 const check = (bytes: Uint8Array, options: ReadOptions = {}) => readModule(bytes, options, 'test')
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run()
-    return 'accepted'
-  } catch (error) {
-    return String((error as { code?: unknown }).code)
-  }
-}
 
 const TOO_COMPLEX = 'WASM_SERVE_PLUGIN_TOO_COMPLEX'
 const UNBOUNDED = 'WASM_SERVE_PLUGIN_UNBOUNDED'

@@ -4,18 +4,9 @@ import { exportedFunctions, type ModuleView } from '../../../src/module/module-v
 import { appendItems, renderExport, renderItems, withContents } from '../../../src/module/module-writer.ts'
 import type { ReadOptions } from '../../../src/module/section-reader.ts'
 import { F32, F64, I32, I64, V128 } from '../../../src/module/types.ts'
-import { bytesOf, codeSection, list, moduleOf, section } from '../../support/module-bytes.ts'
+import { bytesOf, codeOf, codeSection, list, moduleOf, section } from '../../support/module-bytes.ts'
 
 const read = (bytes: Uint8Array, options: ReadOptions = {}) => readModule(bytes, options, 'test')
-
-const codeOf = (run: () => unknown): string => {
-  try {
-    run()
-    return 'accepted'
-  } catch (error) {
-    return String((error as { code?: unknown }).code)
-  }
-}
 
 const INVALID = 'WASM_SERVE_PLUGIN_INVALID'
 const text = (name: string) => [name.length, ...Buffer.from(name)]
