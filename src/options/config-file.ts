@@ -24,15 +24,8 @@ import {
   originAt,
   toData,
 } from './config-node.ts'
-import {
-  type ConfigFormat,
-  type ConfigText,
-  type FileProblem,
-  hasVariables,
-  interpolate,
-  readConfigText,
-  variablesIn,
-} from './config-text.ts'
+import type { ConfigText, FileProblem } from './config-reader.ts'
+import { type ConfigFormat, hasVariables, interpolate, readConfigText, variablesIn } from './config-text.ts'
 import { type Flag, flags, isEntryKind, kindOf, parseValue } from './flags.ts'
 import { configRoutes } from './merge.ts'
 import { checkValue, type Problem, type Schema } from './schema.ts'
@@ -90,7 +83,7 @@ export async function readConfigFile(
   const text = decodeUtf8(await readConfigBytes(path), path)
   refuseUnknownVariables(environment, variablesIn(text))
   const isLong = isServing && text.length > LONG_TEXT
-  const read = isLong ? await readInThread(text, format, path) : readConfigText(text, format, path)
+  const read = await (isLong ? readInThread : readConfigText)(text, format, path)
   return checkConfig(read, { path, environment, secrets }, failed)
 }
 
@@ -140,13 +133,13 @@ interface ConfigContext {
 }
 
 /** {@link readConfigFile} of a text. */
-export function parseConfig(
+export async function parseConfig(
   text: string,
   format: ConfigFormat,
   context: ConfigContext,
   failed: (error: unknown) => void = raise,
-): ConfigMap {
-  return checkConfig(readConfigText(text, format, context.path), context, failed)
+): Promise<ConfigMap> {
+  return checkConfig(await readConfigText(text, format, context.path), context, failed)
 }
 
 function checkConfig(

@@ -4,4 +4,4 @@ import { readConfigText } from './config-text.ts'
 /* The entry of a thread that parses one config text while the process serves. */
 
 const [text, format, file] = workerData as Parameters<typeof readConfigText>
-parentPort?.postMessage(readConfigText(text, format, file))
+void readConfigText(text, format, file).then((read) => parentPort?.postMessage(read))

@@ -3,32 +3,26 @@ export class ChunkedBytes {
   readonly list: readonly Uint8Array[]
   /** Total length in bytes. */
   readonly length: number
-  readonly #isOwner: boolean
+  readonly #detach: ((memory: ArrayBuffer) => void) | undefined
 
-  /** @param isOwner - Whether nobody else reads the pieces. Default: no. */
-  constructor(list: readonly Uint8Array[], isOwner = false) {
+  /** @param detach - Frees the memory of a piece. Default: none, as others may read the pieces. */
+  constructor(list: readonly Uint8Array[], detach?: (memory: ArrayBuffer) => void) {
     this.list = list
     this.length = list.reduce((bytes, { length }) => bytes + length, 0)
-    this.#isOwner = isOwner
+    this.#detach = detach
   }
 
   /**
    * Frees the pieces, which nobody reads from now on. V8 frees such memory when it collects old objects: that takes 10 us more
-   * for each 64 KiB. Does nothing before Node.js 22, and for pieces that share their memory with others.
+   * for each 64 KiB. Does nothing for pieces that share their memory with others.
    */
   free(): void {
-    if (!this.#isOwner) return
+    if (!this.#detach) return
     for (const { buffer, byteLength } of this.list) {
-      if (byteLength > 0 && byteLength === buffer.byteLength) transferable(buffer)?.transfer(0)
+      if (byteLength > 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer)
+        this.#detach(buffer)
     }
   }
-}
-
-/** `ArrayBuffer.prototype.transfer` is missing before Node.js 22. */
-function transferable(buffer: ArrayBufferLike): { transfer(bytes: number): unknown } | undefined {
-  return 'transfer' in buffer && typeof buffer.transfer === 'function'
-    ? (buffer as { transfer(bytes: number): unknown })
-    : undefined
 }
 
 /** Bytes that are only measured and copied. */

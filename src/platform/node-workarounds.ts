@@ -355,6 +355,32 @@ function findCollector(): Collector {
 }
 
 /**
+ * Frees the memory of a buffer, whose length becomes 0.
+ *
+ * Node.js 20 has no `ArrayBuffer.prototype.transfer`; V8 detaches with a function of its own there. Remove it with the
+ * support for Node.js 20.
+ */
+export function detach(buffer: ArrayBuffer & { readonly transfer?: (bytes: number) => ArrayBuffer }): void {
+  if (buffer.transfer) buffer.transfer(0)
+  else {
+    detachNatively ??= findDetach()
+    detachNatively(buffer)
+  }
+}
+
+let detachNatively: ((buffer: ArrayBuffer) => unknown) | undefined
+
+/** V8 compiles a function when it is called for the first time, and names of V8's own functions only while its flag is set. */
+function findDetach(): (buffer: ArrayBuffer) => unknown {
+  setFlagsFromString('--allow-natives-syntax')
+  const found: unknown = runInThisContext('(buffer) => %ArrayBufferDetach(buffer)')
+  const detach = (buffer: ArrayBuffer) => typeof found === 'function' && found(buffer)
+  detach(new ArrayBuffer(0))
+  setFlagsFromString('--no-allow-natives-syntax')
+  return detach
+}
+
+/**
  * Loads a module without the warnings that it causes: `node:wasi` prints that it is experimental.
  *
  * Node.js 20 to 26. Remove it when WASI is stable. (https://nodejs.org/api/wasi.html)

@@ -36,6 +36,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
   'platform/http2-answer.ts complete': 'Streams whose responses were sent in this turn.',
   'platform/node-workarounds.ts ceiling': 'A V8 flag of the process.',
   'platform/node-workarounds.ts collectYoung': 'A function of V8.',
+  'platform/node-workarounds.ts detachNatively': 'A function of V8.',
   'platform/node-workarounds.ts keptTicks': 'Objects that keep a shape known to V8.',
   'platform/node-workarounds.ts readShare':
     'What was read since V8 was last asked to collect: a process has one heap.',

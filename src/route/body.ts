@@ -3,7 +3,7 @@ import { processReads } from '../engine/turn-scheduler.ts'
 import { BadRequestError, BodyTooLargeError, PartialBytesFullError } from '../errors/errors.ts'
 import { type ByteSource, ChunkedBytes, ChunkList } from '../platform/chunks.ts'
 import { endsWithHeaders } from '../platform/missing-types.ts'
-import { countReadBytes } from '../platform/node-workarounds.ts'
+import { countReadBytes, detach } from '../platform/node-workarounds.ts'
 import { type Part, processPartials } from '../platform/partial-bytes.ts'
 
 /** Whether a request has a body, according to its headers. */
@@ -98,7 +98,8 @@ export function readRequestBody(
     }
     if (!chunks) done(undefined, first ?? NO_BYTES)
     // The pieces of an injected request are its sender's.
-    else done(undefined, new ChunkedBytes(chunks.list, request instanceof IncomingMessage))
+    else
+      done(undefined, new ChunkedBytes(chunks.list, request instanceof IncomingMessage ? detach : undefined))
   }
   request.on('data', onData).on('end', onEnd).on('error', onError)
 }

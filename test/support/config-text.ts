@@ -5,23 +5,24 @@ import { toData } from '../../src/options/config-node.ts'
 import type { ConfigFormat } from '../../src/options/config-text.ts'
 
 /** A config file of this text in `/etc/wasm-serve`, as data. */
-export function configOf(
+export async function configOf(
   format: ConfigFormat,
   text: string,
   environment: NodeJS.ProcessEnv = {},
   secrets = new Secrets(),
-): unknown {
-  return toData(parseConfig(text, format, { path: `/etc/wasm-serve/c.${format}`, environment, secrets }))
+): Promise<unknown> {
+  const context = { path: `/etc/wasm-serve/c.${format}`, environment, secrets }
+  return toData(await parseConfig(text, format, context))
 }
 
 /** The problems of a config file: `line:column: message` for each one. */
-export function problemsIn(
+export async function problemsIn(
   format: ConfigFormat,
   text: string,
   environment: NodeJS.ProcessEnv = {},
-): string[] {
+): Promise<string[]> {
   try {
-    configOf(format, text, environment)
+    await configOf(format, text, environment)
   } catch (error) {
     if (!(error instanceof ConfigInvalidError)) throw error
     return error.message

@@ -23,9 +23,9 @@ const version = (digit: string): Version => {
 }
 
 /** A config file, as the store has it: read for people. */
-function shared(config: object, path = 'fleet.json'): SharedConfiguration {
+async function shared(config: object, path = 'fleet.json'): Promise<SharedConfiguration> {
   const context = { path, environment: { TOKEN: 'value-of-token' }, secrets: new Secrets() }
-  const merged = mergeConfig(readConfig([], {}), parseConfig(JSON.stringify(config), 'json', context))
+  const merged = mergeConfig(readConfig([], {}), await parseConfig(JSON.stringify(config), 'json', context))
   return {
     file: path,
     server: merged.server,
@@ -40,8 +40,8 @@ function shared(config: object, path = 'fleet.json'): SharedConfiguration {
   }
 }
 
-function state(config: object, digit = 'a', path?: string): ComparedState {
-  const configuration = parseShared(renderShared(shared(config, path)), undefined)
+async function state(config: object, digit = 'a', path?: string): Promise<ComparedState> {
+  const configuration = parseShared(renderShared(await shared(config, path)), undefined)
   if ('problem' in configuration) throw new Error(configuration.problem)
   const none = { added: false, versions: [], traffic: [], over: digit.repeat(64) }
   return { configuration, edits: withPlugins(NO_EDITS, [['echo', withVersion(none, version(digit))]]) }
@@ -49,9 +49,9 @@ function state(config: object, digit = 'a', path?: string): ComparedState {
 
 const ROUTE = { url: '/a', plugin: 'echo.wasm', config: { token: `\${TOKEN}` } }
 
-test('equal states do not differ, wherever their files are', () => {
-  const one = state({ routes: [ROUTE] }, 'a', '/one/fleet.json')
-  const other = state(
+test('equal states do not differ, wherever their files are', async () => {
+  const one = await state({ routes: [ROUTE] }, 'a', '/one/fleet.json')
+  const other = await state(
     { routes: [{ config: ROUTE.config, plugin: 'echo.wasm', url: '/a' }] },
     'a',
     '/other/f.json',
@@ -59,12 +59,12 @@ test('equal states do not differ, wherever their files are', () => {
   expect(isEmpty(differenceOf(one, other))).toBe(true)
 })
 
-test('routes, options, plug-ins and defaults that differ are named', () => {
-  const before = state({
+test('routes, options, plug-ins and defaults that differ are named', async () => {
+  const before = await state({
     rateLimit: { max: 1, timeWindowMs: 1 },
     routes: [ROUTE, { url: '/b', plugin: 'echo.wasm' }],
   })
-  const after = state(
+  const after = await state(
     { http2: true, defaults: { timeoutMs: 9 }, routes: [ROUTE, { url: '/c', plugin: 'echo.wasm' }] },
     'b',
   )
@@ -81,30 +81,30 @@ test('routes, options, plug-ins and defaults that differ are named', () => {
   ])
 })
 
-test('a changed secret differs and is not shown, and a variable is shown by its name', () => {
-  const [one, other] = ['first-literal-key', 'other-literal-key'].map((key) =>
-    state({ apiKeys: [key], routes: [ROUTE] }),
+test('a changed secret differs and is not shown, and a variable is shown by its name', async () => {
+  const [one, other] = await Promise.all(
+    ['first-literal-key', 'other-literal-key'].map((key) => state({ apiKeys: [key], routes: [ROUTE] })),
   )
   if (!one || !other) throw new Error('there are two states')
   const { server } = differenceOf(one, other)
   expect(server).toEqual([{ name: 'apiKeys', before: '["(secret)"]', after: '["(secret)"]' }])
-  const all = JSON.stringify(differenceOf(state({ routes: [{ url: '/x', plugin: 'echo.wasm' }] }), one))
+  const all = JSON.stringify(differenceOf(await state({ routes: [{ url: '/x', plugin: 'echo.wasm' }] }), one))
   expect(all).toContain('TOKEN')
   for (const secret of ['value-of-token', 'first-literal-key']) expect(all).not.toContain(secret)
 })
 
-test('a route that the admin API has replaced is marked', () => {
-  const before = state({ routes: [ROUTE] })
-  const after = state({ routes: [{ ...ROUTE, timeoutMs: 5 }] })
+test('a route that the admin API has replaced is marked', async () => {
+  const before = await state({ routes: [ROUTE] })
+  const after = await state({ routes: [{ ...ROUTE, timeoutMs: 5 }] })
   const id = idOfOptions({ url: '/a' })
   const edited = { ...after, edits: withRoute(after.edits, id, { options: { plugin: 'echo', url: '/a' } }) }
   expect(differenceOf(before, after).routes).toMatchObject([{ overridden: false }])
   expect(differenceOf(before, edited).routes).toMatchObject([{ overridden: true }])
 })
 
-test('literal secrets are found, masked where they are read, and variables are not among them', () => {
+test('literal secrets are found, masked where they are read, and variables are not among them', async () => {
   const key = 'literal-key-abcdef'
-  const configuration = shared({ apiKeys: [key, `\${TOKEN}-and-more-text`], routes: [ROUTE] })
+  const configuration = await shared({ apiKeys: [key, `\${TOKEN}-and-more-text`], routes: [ROUTE] })
   expect(literalSecrets(configuration)).toMatchObject([{ kind: 'file', line: 1 }])
   const secrets = new Secrets()
   const environment = { TOKEN: 'value-of-token' }
@@ -141,7 +141,7 @@ test.each([
   expect(progressOf(head, { nodes, now: 1_000 })).toBe(expected)
 })
 
-test('tables have one line each, whatever the store has', () => {
+test('tables have one line each, whatever the store has', async () => {
   const status = renderStatus('store', head, { nodes: [node, { ...node, refused }], now: 1_000 })
   const history = renderHistory([newest])
   expect(status).toContain('echo     aaaaaaaaaaaa  2 of 2')

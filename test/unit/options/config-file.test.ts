@@ -185,8 +185,8 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
   ],
 ]
 
-test.each(wrong)('%s is refused at its place (%s)', (_, format, text, problem) => {
-  const [found, ...others] = problemsIn(format, text, { WORD: 'sesame' })
+test.each(wrong)('%s is refused at its place (%s)', async (_, format, text, problem) => {
+  const [found, ...others] = await problemsIn(format, text, { WORD: 'sesame' })
   expect(found).toMatch(problem instanceof RegExp ? problem : new RegExp(`^${quote(problem)}$`))
   expect(others).toEqual([])
 })
@@ -226,8 +226,8 @@ test.each([
   ['a second byte order mark', '\uFEFF{}', '1:1'],
   ['a block of text', '{"a": |\n  b\n}', '1:7'],
   ['nothing', '', '1:1'],
-])('%s is not JSON, also where it is YAML', (_, text, place) => {
-  const [found = '', ...others] = problemsIn('json', text)
+])('%s is not JSON, also where it is YAML', async (_, text, place) => {
+  const [found = '', ...others] = await problemsIn('json', text)
   expect([found.startsWith(`${place}: it is not JSON: `), found, others]).toEqual([true, found, []])
 })
 
@@ -252,15 +252,16 @@ test('a byte order mark is no part of a file', async () => {
   }
 })
 
-test('a YAML bomb is refused before it goes off', () => {
+test('a YAML bomb is refused before it goes off', async () => {
   const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
   for (let i = 1; i < 12; i++) lines.push(`a${i}: &a${i} [${`*a${i - 1}, `.repeat(9)}]`)
-  expect(problemsIn('yaml', lines.join('\n'))[0]).toContain('more than 20000 values')
+  expect((await problemsIn('yaml', lines.join('\n')))[0]).toContain('more than 20000 values')
 })
 
-test('all problems are listed at once, in the order of their lines', () => {
+test('all problems are listed at once, in the order of their lines', async () => {
   const text = `port: none\nprot: 1\nhost: ${variable('A')}${variable('B')}\nroutes:\n  - {plugin: 5, url: x}\n`
-  expect(problemsIn('yaml', text).map((problem) => problem.split(': ').slice(0, 2).join(': '))).toEqual([
+  const problems = await problemsIn('yaml', text)
+  expect(problems.map((problem) => problem.split(': ').slice(0, 2).join(': '))).toEqual([
     '1:7: port',
     '2:1: prot',
     '3:7: the environment variable A is not set',
@@ -270,14 +271,14 @@ test('all problems are listed at once, in the order of their lines', () => {
   ])
 })
 
-test('relative paths are relative to the file, and URLs and names stay', () => {
+test('relative paths are relative to the file, and URLs and names stay', async () => {
   const text = `
     cacheFolder: cache
     plugins: {mine: {source: ./mine.wasm, links: {a: a.wasm, b: https://example.com/b.wasm}}}
     routes:
       - {url: /a, plugin: mine, functions: f.mjs, allowedPaths: {data: /data, "ro:/etc": /etc}}
       - {url: /b, plugin: "../x.wasm#sha256=${'0'.repeat(64)}"}`
-  expect(configOf('yaml', text)).toEqual({
+  expect(await configOf('yaml', text)).toEqual({
     cacheFolder: '/etc/wasm-serve/cache',
     plugins: {
       mine: {
@@ -297,7 +298,7 @@ test('relative paths are relative to the file, and URLs and names stay', () => {
   })
 })
 
-test('a merge key adds what a map does not have, and keys for anchors are no options', () => {
+test('a merge key adds what a map does not have, and keys for anchors are no options', async () => {
   const text = `
     x-base: &base {timeoutMs: 5s, workers: 2, config: {a: '1'}}
     x-more: &more {workers: 3, wasi: false}
@@ -305,8 +306,10 @@ test('a merge key adds what a map does not have, and keys for anchors are no opt
     plugins:
       one: {source: a.wasm, <<: *base, config: {b: '2'}}
       two: {<<: [*more, *base], source: b.wasm}`
-  expect(problemsIn('yaml', text)).toEqual([expect.stringContaining('4:16: defaults.<<: unknown option')])
-  expect(configOf('yaml', text.replace('"<<"', '<<'))).toEqual({
+  expect(await problemsIn('yaml', text)).toEqual([
+    expect.stringContaining('4:16: defaults.<<: unknown option'),
+  ])
+  expect(await configOf('yaml', text.replace('"<<"', '<<'))).toEqual({
     defaults: { workers: 3, wasi: false },
     plugins: {
       one: { source: '/etc/wasm-serve/a.wasm', timeoutMs: 5_000, workers: 2, config: { b: '2' } },
@@ -318,9 +321,9 @@ test('a merge key adds what a map does not have, and keys for anchors are no opt
   })
 })
 
-test('sizes and times have units, and variables fill numbers and switches', () => {
+test('sizes and times have units, and variables fill numbers and switches', async () => {
   const text = `port: ${variable('PORT')}\naccessLog: ${variable('LOG:-yes')}\ngraceMs: 2m\ndefaults: {bodyLimit: 64KiB, memoryMax: 1MiB, tool: {task: {afterMs: 5s, ttlMs: 1h}}}`
-  expect(configOf('yaml', text, { PORT: '81' })).toEqual({
+  expect(await configOf('yaml', text, { PORT: '81' })).toEqual({
     port: 81,
     accessLog: true,
     graceMs: 120_000,
@@ -411,15 +414,15 @@ test('the config file of a folder is found, and of two none is chosen', () => {
   )
 })
 
-test('routes at one URL may differ in their methods or hosts', () => {
+test('routes at one URL may differ in their methods or hosts', async () => {
   const text = `routes:
     - { plugin: a.wasm, method: GET }
     - { plugin: a.wasm, method: [PUT, POST] }
     - { plugin: a.wasm, method: GET, host: example.com }`
-  expect(problemsIn('yaml', text)).toEqual([])
+  expect(await problemsIn('yaml', text)).toEqual([])
 })
 
-test('variables stand for threads, methods and contracts too, and paths of functions are relative to the file', () => {
+test('variables stand for threads, methods and contracts too, and paths of functions are relative to the file', async () => {
   const text = `defaults:
   workers: ${variable('THREADS')}
   method: ${variable('METHOD')}
@@ -427,16 +430,16 @@ test('variables stand for threads, methods and contracts too, and paths of funct
   functions: host.mjs`
   const secrets = new Secrets()
   const environment = { THREADS: '3', METHOD: 'DELETE', CONTRACT: 'simplism' }
-  expect(configOf('yaml', text, environment, secrets)).toEqual({
+  expect(await configOf('yaml', text, environment, secrets)).toEqual({
     defaults: { workers: 3, method: 'DELETE', contract: 'simplism', functions: '/etc/wasm-serve/host.mjs' },
   })
   expect(secrets.hide('3 DELETE simplism')).toBe('3 DELETE simplism')
-  expect(configOf('yaml', text, { ...environment, THREADS: 'auto' })).toMatchObject({
+  expect(await configOf('yaml', text, { ...environment, THREADS: 'auto' })).toMatchObject({
     defaults: { workers: 'auto' },
   })
 })
 
-test('variables of addresses and URLs are shown, and those of passwords and of keys with such names are not', () => {
+test('variables of addresses and URLs are shown, and those of passwords and of keys with such names are not', async () => {
   const value = (name: string) => `value-of-${name.toLowerCase()}`
   const names = ['LISTEN', 'PASSWORD', 'HOST_KEY', 'URL_KEY']
   const environment = {
@@ -451,7 +454,7 @@ test('variables of addresses and URLs are shown, and those of passwords and of k
     routes: [{ url: variable('PLACE'), plugin: 'a.wasm' }],
   })
   const secrets = new Secrets()
-  configOf('json', text, environment, secrets)
+  await configOf('json', text, environment, secrets)
   expect(secrets.hide(Object.values(environment).join(' '))).toBe(
     [value('LISTEN'), ...names.slice(1).map(variable), '/place', '/agents'].join(' '),
   )
@@ -489,8 +492,8 @@ test.each<[what: string, format: ConfigFormat, most: number, make: (levels: numb
         at === 0 ? 'x-0: &a0 [1]' : `x-${at}: &a${at} [*a${at - 1}]`,
       ).join('\n'),
   ],
-])('%s may be inside each other, but not more than 32 levels', (_, format, most, make) => {
-  const isTooDeep = (levels: number) =>
-    problemsIn(format, make(levels)).some((each) => each.includes('32 levels'))
-  expect([isTooDeep(most), isTooDeep(most + 1)]).toEqual([false, true])
+])('%s may be inside each other, but not more than 32 levels', async (_, format, most, make) => {
+  const isTooDeep = async (levels: number) =>
+    (await problemsIn(format, make(levels))).some((each) => each.includes('32 levels'))
+  expect([await isTooDeep(most), await isTooDeep(most + 1)]).toEqual([false, true])
 })

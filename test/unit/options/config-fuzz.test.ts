@@ -60,11 +60,11 @@ const nearly = fc
   )
   .map((parts) => parts.join(''))
 
-test.each(formats)('whatever text a %s file holds, it is read or refused with places', (format) => {
-  fc.assert(
-    fc.property(fc.oneof(nearly, fc.string({ unit: 'binary' })), (text) => {
+test.each(formats)('whatever text a %s file holds, it is read or refused with places', async (format) => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(nearly, fc.string({ unit: 'binary' })), async (text) => {
       const lines = text.split('\n').length
-      for (const problem of problemsIn(format, text)) {
+      for (const problem of await problemsIn(format, text)) {
         const [, line = '', column = ''] = /^(\d+):(\d+): /.exec(problem) ?? []
         expect([problem, Number(line) >= 1 && Number(line) <= lines + 1, Number(column) >= 1]).toEqual([
           problem,
@@ -112,16 +112,16 @@ const gaps = fc.array(fc.string({ unit: fc.constantFrom(' ', '\t', '\n', '\r'), 
   maxLength: 20,
 })
 
-test('JSON means what JSON.parse says, whatever its white space, and what JSON.parse refuses is no JSON', () => {
+test('JSON means what JSON.parse says, whatever its white space, and what JSON.parse refuses is no JSON', async () => {
   const exact = fc.jsonValue({ maxDepth: 5, noUnicodeString: false }).map((value) => JSON.stringify(value))
   const spaced = fc.tuple(exact, gaps).map(([json, spaces]) => {
     let next = 0
     const gap = () => spaces[next++ % spaces.length] ?? ''
     return json.replaceAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]/g, (token) => gap() + token + gap())
   })
-  fc.assert(
-    fc.property(fc.oneof(spaced, nearly), (json) => {
-      const { node, problems } = readConfigText(json, 'json', 'c.json')
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(spaced, nearly), async (json) => {
+      const { node, problems } = await readConfigText(json, 'json', 'c.json')
       let expected: unknown
       try {
         expected = JSON.parse(json)
@@ -137,13 +137,13 @@ test('JSON means what JSON.parse says, whatever its white space, and what JSON.p
   )
 })
 
-test('a place is that of the key or value, whatever stands before it', () => {
-  fc.assert(
-    fc.property(gaps, fc.string({ unit: 'grapheme', maxLength: 8 }), (spaces, before) => {
+test('a place is that of the key or value, whatever stands before it', async () => {
+  await fc.assert(
+    fc.asyncProperty(gaps, fc.string({ unit: 'grapheme', maxLength: 8 }), async (spaces, before) => {
       const space = spaces.join('')
       const lead = `{${space}"defaults":${space}{"config":${space}{"a": ${JSON.stringify(before)}}},${space}`
       const lines = lead.split('\n')
-      const [problem] = problemsIn('json', `${lead}"prot": 1}`.replaceAll('${', '$ {'))
+      const [problem] = await problemsIn('json', `${lead}"prot": 1}`.replaceAll('${', '$ {'))
       expect(problem).toMatch(
         new RegExp(`^${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}: prot: unknown`),
       )
@@ -152,23 +152,23 @@ test('a place is that of the key or value, whatever stands before it', () => {
   )
 })
 
-test('what is valid means the same in JSON and YAML', () => {
-  fc.assert(
-    fc.property(config, ({ routes, ...rest }) => {
+test('what is valid means the same in JSON and YAML', async () => {
+  await fc.assert(
+    fc.asyncProperty(config, async ({ routes, ...rest }) => {
       const written = {
         ...rest,
         ...(routes && { routes: routes.map((route, index) => ({ url: `/${index}`, ...route })) }),
       }
       const data = JSON.parse(JSON.stringify(written)) // fast-check's objects have no prototype
-      expect(configOf('json', JSON.stringify(data, null, 2))).toEqual(data)
-      expect(configOf('yaml', stringify(data))).toEqual(data)
-      expect(configOf('yaml', JSON.stringify(data))).toEqual(data)
+      expect(await configOf('json', JSON.stringify(data, null, 2))).toEqual(data)
+      expect(await configOf('yaml', stringify(data))).toEqual(data)
+      expect(await configOf('yaml', JSON.stringify(data))).toEqual(data)
     }),
     { numRuns: runs(100) },
   )
 })
 
-test('the value of a variable is in no problem and in no text that was made safe', () => {
+test('the value of a variable is in no problem and in no text that was made safe', async () => {
   const secret = fc
     .string({ minLength: 8, maxLength: 30, unit: 'binary' })
     .filter((value) => !value.includes('\0'))
@@ -181,14 +181,14 @@ test('the value of a variable is in no problem and in no text that was made safe
     (t: string) => `logLevel: ${t}\ncacheFolder: ${t}`,
     (t: string) => `${t}: 1`,
   )
-  fc.assert(
-    fc.property(secret, place, (value, write) => {
+  await fc.assert(
+    fc.asyncProperty(secret, place, async (value, write) => {
       const secrets = new Secrets()
       const text = write(`"x\${SECRET}y"`)
-      const all = problemsIn('yaml', text, { SECRET: value }).join('\n')
+      const all = (await problemsIn('yaml', text, { SECRET: value })).join('\n')
       expect(all.includes(value)).toBe(false)
       try {
-        configOf('yaml', `defaults: {config: {a: "\${SECRET}"}}`, { SECRET: value }, secrets)
+        await configOf('yaml', `defaults: {config: {a: "\${SECRET}"}}`, { SECRET: value }, secrets)
       } catch {
         throw new Error('this file is valid')
       }
@@ -200,12 +200,12 @@ test('the value of a variable is in no problem and in no text that was made safe
   )
 })
 
-test('the value of a variable is nowhere in the printed configuration', () => {
+test('the value of a variable is nowhere in the printed configuration', async () => {
   const secret = fc
     .string({ minLength: 8, maxLength: 30, unit: 'binary' })
     .filter((value) => !/[\0?#:({<]/.test(value)) // what no URL can have
-  fc.assert(
-    fc.property(secret, (value) => {
+  await fc.assert(
+    fc.asyncProperty(secret, async (value) => {
       const environment = { SECRET: value, WASM_SERVE_ENV: JSON.stringify({ key: value }) }
       const variable = `\${SECRET}`
       const text = JSON.stringify({
@@ -218,7 +218,7 @@ test('the value of a variable is nowhere in the printed configuration', () => {
           { url: `/${variable}`, plugin: `${variable}.wasm` },
         ],
       })
-      const file = parseConfig(text, 'json', { path: 'c.json', environment, secrets: new Secrets() })
+      const file = await parseConfig(text, 'json', { path: 'c.json', environment, secrets: new Secrets() })
       const { server, routes = [] } = mergeConfig(readConfig([], environment), file)
       const node = withRoutes(server, routes)
       const printed = renderConfig({ file: 'c.json', node, options: checkNode(server, routes) })

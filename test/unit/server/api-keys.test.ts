@@ -58,12 +58,12 @@ test('short keys are refused, and not told', async () => {
   await expect(serving).rejects.not.toThrow(/sesame/)
 })
 
-test('a key of a config file is shown nowhere, with a variable or without', () => {
+test('a key of a config file is shown nowhere, with a variable or without', async () => {
   const secrets = new Secrets()
   const shownAs = `\${KEY}`
   const text = `apiKeys: ["written-in-the-file-0", "${shownAs}"]`
   const environment = { KEY: 'of-the-environment-0' }
-  const node = parseConfig(text, 'yaml', { path: 'c.yaml', environment, secrets })
+  const node = await parseConfig(text, 'yaml', { path: 'c.yaml', environment, secrets })
   const options = toData(node) as object
   expect(options).toEqual({ apiKeys: ['written-in-the-file-0', 'of-the-environment-0'] })
   const { options: shown } = JSON.parse(renderConfig({ file: 'c.yaml', node, options }))
