@@ -37,8 +37,10 @@ export class RoutePool {
    * as data.
    */
   take(use: RouteUse): Lease | undefined {
+    const entries = this.#entries.get(use.url)
+    if (!entries) return undefined
     const key = keyOf(use)
-    const entry = this.#entries.get(use.url)?.find((entry) => keyOf(entry.use) === key)
+    const entry = entries.find((entry) => keyOf(entry.use) === key)
     if (!entry) return undefined
     // Settings that instances do not depend on may have changed.
     entry.use = use
@@ -150,17 +152,15 @@ interface PoolEntry {
 const ANSWERS = optionsWhere('route', ({ reach }) => reach === 'answer')
 
 const STARTS = optionsWhere('route', ({ reach = 'instance' }) => reach === 'instance' || reach === 'load')
-const INSTANCES = new Set([...STARTS, ...optionsWhere('route', ({ reach }) => reach === 'place')])
+const INSTANCES = [...STARTS, ...optionsWhere('route', ({ reach }) => reach === 'place')]
 
 function keyOf({ options, plugin }: RouteUse): string {
   return JSON.stringify([identityOf(plugin), options.tool !== undefined, valuesOf(options, INSTANCES)])
 }
 
 /** @returns data: no functions. */
-function valuesOf(options: CheckedRouteOptions, names: ReadonlySet<string>): unknown[] {
-  return Object.entries(options)
-    .filter(([name]) => names.has(name))
-    .sort()
+function valuesOf(options: CheckedRouteOptions, names: Iterable<string>): unknown[] {
+  return Array.from(names, (name): unknown => Reflect.get(options, name))
 }
 
 /** Whether the bytes and manifests of two plug-ins are equal. */
