@@ -89,11 +89,12 @@ const metering: Bench = {
 
 const profile: Bench = {
   name: 'profile',
-  minutes: 1,
-  async run({ seconds = 5 }) {
-    const { measureProfile, renderProfile } = await import('./profile.ts')
-    const lines = await measureProfile(seconds)
-    return { args: ` --seconds ${seconds}`, markdown: renderProfile(lines), data: { lines } }
+  minutes: 4,
+  async run({ runs, seconds = 5, quick }, progress) {
+    const { measureProfiles, renderProfiles } = await import('./profiles.ts')
+    const rounds = runs ?? (quick ? 1 : 5)
+    const data = await measureProfiles(rounds, seconds, progress)
+    return { args: ` --runs ${rounds} --seconds ${seconds}`, markdown: renderProfiles(data), data }
   },
 }
 

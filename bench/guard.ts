@@ -20,6 +20,7 @@ import { runUnderLoad } from './run.ts'
 import {
   besideStreams,
   COMMAND,
+  echoing,
   HELLO_BODY,
   noPlugin,
   noPluginOver,
@@ -31,7 +32,7 @@ import {
 import { type ServerProcess, startServer } from './server-process.ts'
 import { inlineTool, official } from './sets/mcp.ts'
 import { operations } from './sets/operations.ts'
-import { measureStarts } from './startup.ts'
+import { configured, measureStarts, numberedPlugins } from './startup.ts'
 import { median } from './statistics.ts'
 import { measureTails, tailRatios } from './tails.ts'
 import { measureVerification } from './verification.ts'
@@ -72,8 +73,16 @@ const GUARDS: readonly Guard[] = [
       { name: 'CPU per request: inline to an echo of Fastify', limit: 1.3 },
       { name: 'CPU per request: 1 worker to inline', limit: 2.5 },
       { name: 'CPU per request: fresh to inline', limit: 2 },
+      { name: 'CPU per request: 1 process to 1 worker', limit: 3 },
     ],
     measure: measureRequests,
+  },
+  {
+    checks: [
+      { name: 'CPU per request with 1 MiB: inline to an echo of Fastify', limit: 1.6 },
+      { name: 'CPU per request with 1 MiB: 1 worker to inline', limit: 3 },
+    ],
+    measure: measureLargeBodies,
   },
   {
     checks: [
@@ -160,7 +169,11 @@ const GUARDS: readonly Guard[] = [
     measure: async () => [(await measureVerification()) / VERIFICATION_MS],
   },
   {
-    checks: [{ name: "start to first answer: the command to Fastify's echo", limit: 1.8 }],
+    checks: [
+      { name: "start to first answer: the command to Fastify's echo", limit: 1.8 },
+      { name: "start to first answer: with a thread to Fastify's echo", limit: 2.2 },
+      { name: "start to first answer: a config file with 10 plug-ins to Fastify's echo", limit: 2.4 },
+    ],
     measure: measureStartTimes,
   },
   {
@@ -220,7 +233,29 @@ async function measureRequests(): Promise<number[]> {
   const inline = await cpuPerRequest(ours('inline'))
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
   const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
-  return [inline / echo, workers / inline, fresh / inline]
+  const subprocess = await cpuPerRequest(ours('1 process', '--engine', 'subprocess'))
+  return [inline / echo, workers / inline, fresh / inline, subprocess / workers]
+}
+
+async function measureLargeBodies(): Promise<number[]> {
+  const copy = await assembleGuestFile('copy')
+  const body = 'a'.repeat(1_048_576)
+  const echo = await cpuOfLarge(noPlugin(body))
+  const inline = await cpuOfLarge(echoing('inline', copy, body))
+  const worker = await cpuOfLarge(echoing('1 worker', copy, body, '--workers', '1'))
+  return [inline / echo, worker / inline]
+}
+
+/** With few connections, so that the bodies do not fill the memory. */
+async function cpuOfLarge(scenario: Scenario): Promise<number> {
+  const server = await startServer(scenario)
+  try {
+    const pressure = { tool: autocannon, connections: 10, seconds: 2 }
+    await runUnderLoad(scenario, server, pressure)
+    return (await runUnderLoad(scenario, server, pressure)).cpuMicrosPerRequest
+  } finally {
+    server.stop()
+  }
 }
 
 async function measureTransports(): Promise<number[]> {
@@ -303,7 +338,13 @@ async function measureMergedCalls(): Promise<number[]> {
 }
 
 async function measureStartTimes(): Promise<number[]> {
-  const measured = await measureStarts([noPlugin(HELLO_BODY), ours('inline')], STARTS, quiet)
+  const scenarios = [
+    noPlugin(HELLO_BODY),
+    ours('inline'),
+    ours('1 worker', '--workers', '1'),
+    configured(numberedPlugins(10)),
+  ]
+  const measured = await measureStarts(scenarios, STARTS, quiet)
   return measured.slice(1).map(({ ratio }) => ratio)
 }
 

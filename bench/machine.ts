@@ -114,7 +114,7 @@ const LOOPS = 40
 const WARM_UP_LOOPS = 10
 
 /** A xorshift, of some milliseconds: each step needs the one before. */
-function fixedLoop(): void {
+export function fixedLoop(): void {
   let x = loopResult
   for (let step = 0; step < LOOP_STEPS; step++) {
     x ^= x << 13

@@ -7,7 +7,7 @@ import { findPeers } from './peers/build.ts'
 import { renderLineChart } from './plot.ts'
 import { judgeAtMost, ratioTo, renderRatio } from './report.ts'
 import { runUnderLoad, warmUp } from './run.ts'
-import { COMMAND, noPlugin, type Scenario } from './scenario.ts'
+import { CERTIFICATE, COMMAND, KEY, noPlugin, noPluginOver, type Scenario } from './scenario.ts'
 import { startServer } from './server-process.ts'
 import type { Settings } from './settings.ts'
 
@@ -72,6 +72,7 @@ async function run(settings: Settings, progress: (line: string) => void): Promis
 
 const ECHO = 'Fastify, echo'
 const COPY = 'copy, kernel'
+const [ECHO_OVER_TLS, COPY_OVER_TLS] = ['Fastify, echo, HTTPS', 'copy, kernel, HTTPS']
 const AXUM = 'copy, Rust axum + Extism, pool'
 
 /** All that differs between the guests is the plug-in and its answers. */
@@ -91,12 +92,17 @@ async function openScenarios(): Promise<Scenario[]> {
   })
   const { axum } = findPeers()
   const sdk = ['--runtime', 'sdk']
+  const pool = ['pool', copy, 'copy']
+  const foreign = (name: string, ...command: [string, ...string[]]) => ({ ...reference, name, command })
   return [
     reference,
     guest(COPY, copy, []),
     guest('copy, kernel, 1 worker', copy, ['--workers', '1']),
-    ...(axum ? [{ ...reference, name: AXUM, command: [axum, 'pool', copy, 'copy'] as const }] : []),
+    ...(axum ? [foreign(AXUM, axum, ...pool)] : []),
     guest('copy, sdk', copy, sdk),
+    { ...noPluginOver('https'), name: ECHO_OVER_TLS },
+    guest(COPY_OVER_TLS, copy, ['--tls-cert', CERTIFICATE, '--tls-key', KEY]),
+    ...(axum ? [foreign(`${AXUM}, HTTPS`, axum, 'tls', CERTIFICATE, KEY, ...pool)] : []),
     counting(guest('count-vowels, kernel', vowels, [])),
     counting(guest('count-vowels, sdk', vowels, sdk)),
   ]
@@ -128,11 +134,11 @@ export function renderPayload(measurements: readonly PayloadMeasurement[]): stri
     const [measured, reference] = [find(name, bytes), find(to, bytes)]
     return measured && reference ? ratioTo(measured, reference, 'cpuMicrosPerRequest') : undefined
   }
-  const promises = LIMITS.flatMap(([to, bytes, limit]) => {
-    const ratio = compare(COPY, to, bytes)
+  const promises = LIMITS.flatMap(([name, to, bytes, limit]) => {
+    const ratio = compare(name, to, bytes)
     if (!ratio) return []
     const judged = `${renderRatio(ratio)} of the CPU per request, ${judgeAtMost(ratio, limit)}`
-    return [`- \`${COPY}\` to \`${to}\`, ${renderBytes(bytes)}: ${judged}`]
+    return [`- \`${name}\` to \`${to}\`, ${renderBytes(bytes)}: ${judged}`]
   })
   return [
     'CPU µs/request:',
@@ -159,12 +165,14 @@ export function renderPayload(measurements: readonly PayloadMeasurement[]): stri
   ].join('\n')
 }
 
-/** Maximum CPU per request of {@link COPY}, as a multiple of another's, at a size. */
+/** Maximum CPU per request of one, as a multiple of another's, at a size. */
 const LIMITS = [
-  [ECHO, 65_536, 1.1],
-  [ECHO, 1_048_576, 1.1],
-  [AXUM, 65_536, 1],
-  [AXUM, 1_048_576, 1],
+  [COPY, ECHO, 65_536, 1.1],
+  [COPY, ECHO, 1_048_576, 1.1],
+  [COPY, AXUM, 65_536, 1],
+  [COPY, AXUM, 1_048_576, 1],
+  [COPY_OVER_TLS, ECHO_OVER_TLS, 65_536, 1.1],
+  [COPY_OVER_TLS, ECHO_OVER_TLS, 1_048_576, 1.1],
 ] as const
 
 function table(

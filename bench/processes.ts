@@ -50,6 +50,32 @@ export function processTimes(stat: string): { readonly own: number; readonly end
   return { own: sum([user, system]), endedChildren: sum([childrenUser, childrenSystem]) }
 }
 
+/** What a thread has used since it started. */
+export interface ThreadTimes {
+  readonly cpuMicros: number
+  /** Time in which it was ready to run and had no core. */
+  readonly waitedMicros: number
+  /** How often it slept until something woke it. */
+  readonly sleeps: number
+}
+
+/** The threads of a process and of all that it started, by their ids. The id of a process is that of its first thread. */
+export function threadsOf(pid: number | undefined): Map<number, ThreadTimes> {
+  const folders = tree(pid).flatMap((pid) =>
+    readdirSync(`/proc/${pid}/task`).map(
+      (thread) => [Number(thread), `/proc/${pid}/task/${thread}`] as const,
+    ),
+  )
+  return new Map(folders.map(([thread, folder]) => [thread, readThread(folder)]))
+}
+
+function readThread(folder: string): ThreadTimes {
+  // Linux, Documentation/scheduler/sched-stats.rst: nanoseconds.
+  const [cpu, waited] = readProc(`${folder}/schedstat`).split(' ').map(Number)
+  const [, sleeps] = /^voluntary_ctxt_switches:\s+(\d+)$/m.exec(readProc(`${folder}/status`)) ?? []
+  return { cpuMicros: sum([cpu]) / 1_000, waitedMicros: sum([waited]) / 1_000, sleeps: Number(sleeps) }
+}
+
 /** A process and all that it started. */
 function tree(pid: number | undefined): number[] {
   if (pid === undefined) throw new Error('the server did not start')

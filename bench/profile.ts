@@ -34,13 +34,19 @@ export async function measureProfile(seconds: number): Promise<ProfileLine[]> {
 }
 
 /** V8's format of a profile: one node for each call path; samples name the node that was running. */
-interface Profile {
-  readonly nodes: readonly { readonly id: number; readonly callFrame: CallFrame }[]
+export interface Profile {
+  readonly nodes: readonly {
+    readonly id: number
+    readonly callFrame: CallFrame
+    readonly children?: readonly number[]
+  }[]
   readonly samples: readonly number[]
+  /** In microseconds, as all times here. */
   readonly timeDeltas: readonly number[]
+  readonly startTime: number
 }
 
-interface CallFrame {
+export interface CallFrame {
   readonly functionName: string
   readonly url: string
 }

@@ -74,8 +74,8 @@ export function oursOver(transport: 'https' | 'http2'): Scenario {
 }
 
 /** For localhost, made for the tests. */
-const CERTIFICATE = 'test/support/tls/cert.pem'
-const KEY = 'test/support/tls/key.pem'
+export const CERTIFICATE = 'test/support/tls/cert.pem'
+export const KEY = 'test/support/tls/key.pem'
 
 /** A bare HTTP server, without Fastify. */
 export function bareHttp(body: string): Scenario {

@@ -1,7 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { MICROS_PER_TICK, noteOrphans, treeCpuMicros, treeMemoryBytes } from './processes.ts'
+import {
+  MICROS_PER_TICK,
+  noteOrphans,
+  type ThreadTimes,
+  threadsOf,
+  treeCpuMicros,
+  treeMemoryBytes,
+} from './processes.ts'
 import type { Scenario } from './scenario.ts'
 import { longestTurns, type PROBE_FLAGS, type Turns } from './turns.ts'
 
@@ -10,6 +17,8 @@ export interface ServerProcess {
   readonly url: string
   /** CPU time that the process and all that it started have used so far, user and system, in microseconds. */
   cpuMicros(): number
+  /** The threads of the process and of all that it started, by their ids; first that of its event loop. */
+  threads(): Map<number, ThreadTimes>
   /** Memory of the process and all that it started that is in RAM, in bytes. */
   memoryBytes(): number
   /** Waits until the process has nothing to do any more. */
@@ -71,6 +80,7 @@ export async function startServer(
     return {
       url: new URL(path, listening).href,
       cpuMicros,
+      threads: () => threadsOf(child.pid),
       memoryBytes: () => treeMemoryBytes(child.pid),
       idle: () => idle(cpuMicros),
       async end() {

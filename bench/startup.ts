@@ -156,7 +156,7 @@ async function startOnce(scenario: Scenario): Promise<Start> {
 }
 
 /** Creates files of one plug-in with different bytes: V8 shares the code of equal ones. */
-function numberedPlugins(count: number): string[] {
+export function numberedPlugins(count: number): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-plugins-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const wasm = readFileSync(HELLO)
@@ -179,7 +179,7 @@ function several(files: readonly string[]): Scenario {
 }
 
 /** With a config file. Only the first plug-in is called. */
-function configured(files: readonly string[]): Scenario {
+export function configured(files: readonly string[]): Scenario {
   const path = join(dirname(files[0] ?? ''), 'config.json')
   const routes = files.map((plugin, i) => ({ url: `/hello-${i}`, plugin }))
   writeFileSync(path, JSON.stringify({ routes }))

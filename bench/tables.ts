@@ -17,7 +17,7 @@ import type { MeteringMeasurement } from './metering.ts'
 import { isBusy, type Origin, renderNumber, renderOriginLine } from './origin.ts'
 import { type PayloadMeasurement, renderPayload } from './payload.ts'
 import { type PeersMeasurements, renderPeers, renderSummary } from './peers.ts'
-import { type ProfileLine, renderProfile } from './profile.ts'
+import { type ProfilesMeasurements, renderProfiles } from './profiles.ts'
 import { hasMarkers, updateReadme } from './readme.ts'
 import { find, type Ratio, ratioTo, renderRange, renderTable, summarize } from './report.ts'
 import { type ProcessesMeasurements, renderProcesses } from './serving-processes.ts'
@@ -247,7 +247,7 @@ async function renderFigures(bench: string, major: number): Promise<string> {
     case 'startup':
       return renderStartup(readResults<StartupMeasurements>(bench, major))
     case 'profile':
-      return renderProfile(readResults<{ lines: ProfileLine[] }>(bench, major).lines)
+      return renderProfiles(readResults<ProfilesMeasurements>(bench, major))
     case 'guest-memory': {
       const results = readResults<{ measured: GuestMeasurement[] }>(bench, major)
       return renderGuests(results.measured, !isBusy(results))

@@ -1,7 +1,7 @@
 //! Rust's axum with Extism's own crate, for the bench. `peer-axum echo` answers with the body; `peer-axum pool FILE
-//! FUNCTION` answers with what a function of a plug-in makes of it.
+//! FUNCTION` answers with what a function of a plug-in makes of it. `tls CERTIFICATE KEY` before either serves HTTPS.
 
-use std::{env, fs, time::Duration};
+use std::{env, fs, net::TcpListener, time::Duration};
 
 use axum::{
     Router,
@@ -9,32 +9,47 @@ use axum::{
     http::StatusCode,
     routing::{MethodRouter, post},
 };
+use axum_server::tls_rustls::RustlsConfig;
 use extism::{CompiledPlugin, Manifest, Plugin, PluginBuilder, Pool, PoolBuilder, Wasm};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let route = match words[..] {
+    let (tls, words) = match words[..] {
+        ["tls", certificate, key, ref rest @ ..] => (Some((certificate, key)), rest),
+        ref all => (None, all),
+    };
+    let route = match *words {
         ["echo"] => post(|body: Bytes| async { body }),
         ["pool", file, function] => pooled(file, function.to_owned()),
-        _ => panic!("usage: peer-axum echo | peer-axum pool FILE FUNCTION"),
+        _ => panic!("usage: peer-axum [tls CERTIFICATE KEY] (echo | pool FILE FUNCTION)"),
     };
     tokio::runtime::Builder::new_multi_thread()
         .enable_io()
         .build()
         .expect("a runtime")
-        .block_on(serve(Router::new().route("/", route)));
+        .block_on(serve(Router::new().route("/", route), tls));
 }
 
-async fn serve(app: Router) {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a free port");
-    println!(
-        "listens on http://{}",
-        listener.local_addr().expect("an address")
-    );
-    axum::serve(listener, app).await.expect("a server");
+async fn serve(app: Router, tls: Option<(&str, &str)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.set_nonblocking(true).expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    if let Some((certificate, key)) = tls {
+        let config = RustlsConfig::from_pem_file(certificate, key)
+            .await
+            .expect("a certificate and its key");
+        println!("listens on https://{address}");
+        axum_server::from_tcp_rustls(listener, config)
+            .expect("a socket")
+            .serve(app.into_make_service())
+            .await
+            .expect("a server");
+    } else {
+        println!("listens on http://{address}");
+        let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+        axum::serve(listener, app).await.expect("a server");
+    }
 }
 
 /// Compiled once; as many instances as cores, which is also how many threads tokio has, so that none waits for one.
