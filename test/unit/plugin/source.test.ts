@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { defaultCacheFolder } from '../../../src/platform/cache-folder.ts'
 import { download } from '../../../src/plugin/source/download-cache.ts'
-import { bytesOf, leaveInFile } from '../../../src/plugin/source/module-bytes.ts'
+import { bytesOf, leaveInFile, readSourceFile } from '../../../src/plugin/source/module-bytes.ts'
 import { readSource } from '../../../src/plugin/source/source.ts'
 import { parseLink, parseSourceUrl } from '../../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
@@ -120,6 +120,14 @@ test.each([
   'my.folder/hello.wasm',
 ])('%s is no file, and no reference', async (source) => {
   expect(await messageOf(readSource(source))).not.toContain('oci://')
+})
+
+test('a small file is read at once, unless requests are served', async () => {
+  const path = file('small.wasm', echo)
+  const firstOf = (read: Promise<unknown>) =>
+    Promise.race([read.then(() => 'bytes'), new Promise((resolve) => setImmediate(resolve, 'turn'))])
+  expect(await firstOf(readSourceFile(path))).toBe('bytes')
+  expect(await firstOf(readSourceFile(path, true))).toBe('turn')
 })
 
 test('the bytes of a local module are read again as long as they stay the same', async () => {
@@ -394,6 +402,11 @@ test('credentials in a URL or that cannot be sent are refused without being repe
   await expect(broken).rejects.toEqual(refusal('DOWNLOAD_REFUSED'))
   expect((await messageOf(inUrl)) + (await messageOf(broken))).not.toContain('s3cret')
   expect(requests).toHaveLength(0)
+})
+
+test('a module that a proxy has changed on its way is one, too', async () => {
+  const { url } = await origin((_, response) => void response.writeHead(203).end(echo))
+  expect((await readSource(url)).modules).toMatchObject([{ digest }])
 })
 
 test('an HTML page is not a plug-in', async () => {

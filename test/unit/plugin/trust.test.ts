@@ -209,6 +209,21 @@ describe('a required attestation', () => {
     ).rejects.toMatchObject({ code: 'WASM_SERVE_ATTESTATION_MISSING' })
   })
 
+  test.each([
+    [1_024, 1],
+    [1_025, 0],
+  ])('with a type of %i characters counts or does not: %i', async (length, count) => {
+    const { privateKey, path, close } = makeKey()
+    onTestFinished(close)
+    const predicateType = 'x'.repeat(length)
+    const evidence = [
+      ...bundled(signStatement(privateKey, { ...SIGNATURE_STATEMENT, predicateType })),
+      ...bundled(signStatement(privateKey, SIGNATURE_STATEMENT)),
+    ]
+    const { predicateTypes } = await verifyArtifact('x', DIGEST, evidence, await policy({ keys: [path] }))
+    expect(predicateTypes).toHaveLength(count)
+  })
+
   test('that is a signature, stored as cosign 2 stores attestations, is none', async () => {
     const { privateKey, path, close } = makeKey()
     onTestFinished(close)
@@ -375,6 +390,17 @@ describe('a signature of a file', () => {
 })
 
 describe('evidence', () => {
+  test.each([
+    [undefined, 3],
+    ['application/vnd.oci.empty.v1+json', 3],
+    ['application/spdx+json', 0],
+  ])('is what refers to the artifact with the type %s: %i bundles', async (artifactType, count) => {
+    const registry = registryWith(snapshot('cosign3-p256'))
+    const referrers: typeof registry.referrers = async (...args) =>
+      (await registry.referrers(...args)).map((each) => ({ ...each, artifactType }))
+    expect(await collectEvidence({ ...registry, referrers }, REPOSITORY, DIGEST)).toHaveLength(count)
+  })
+
   test.each(['cosign3-p256', 'cosign2-p256'])('survives a cache: %s', async (name) => {
     const evidence = await evidenceOf(name)
     const kept = parseEvidence(renderEvidence(evidence)) ?? []

@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { HttpExchange, type StreamLimits } from '../../../src/route/streams/http-exchange.ts'
 
 const LIMITS: StreamLimits = {
@@ -59,4 +59,32 @@ test("the guest's headers win over those of the route, which win over the defaul
     'x-guest': 'guest',
     'content-type': 'text/css',
   })
+})
+
+test.each([
+  ['{}', undefined],
+  ['{"trailers":["x-a","x-b"]}', 'x-a, x-b'],
+])('the header trailer announces what the guest has announced, if anything: %s', async (head, trailer) => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.get('/', (request, reply) => {
+    const opened = new HttpExchange(request, reply, LIMITS, 'guest')
+    opened.start(Buffer.from(head))
+    opened.finish()
+    opened.close()
+  })
+  expect((await app.inject('/')).headers.trailer).toBe(trailer)
+})
+
+test('what has waited is forgotten, so that an exchange with many waits does not grow', async () => {
+  const timersCleared = (waits: number) =>
+    exchange(async (open) => {
+      for (let wait = 0; wait < waits; wait++) await open.wait(1)
+      const clear = vi.spyOn(globalThis, 'clearTimeout')
+      open.close()
+      const { length } = clear.mock.calls
+      clear.mockRestore()
+      return length
+    })
+  expect(await timersCleared(5)).toBe(await timersCleared(0))
 })
