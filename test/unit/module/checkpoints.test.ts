@@ -77,6 +77,14 @@ describe('a loop that adds a number to a local', () => {
   })
 })
 
+test('the work of a loop that counts its own turns is not that of the entry', () => {
+  const loads = '(drop (i32.load (local.get 0)))'.repeat(1_000)
+  const entryOf = (code: string) => checkpointsOf(`(func (param i32 i32) ${code}) (func $leaf)`).atEntry(0)
+  expect(entryOf(loop(`${loads} (call $leaf)`))).toBe(0)
+  expect(entryOf(`(loop ${loads})`)).toBe(0) // has one turn
+  expect(entryOf(loop(loads))).toBeGreaterThan(0)
+})
+
 describe('a loop', () => {
   test('with one turn needs no check', () => {
     expect(loopsOf('(loop (nop))')).toEqual([undefined])
