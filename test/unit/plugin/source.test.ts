@@ -16,7 +16,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { defaultCacheFolder } from '../../../src/platform/cache-folder.ts'
 import { download } from '../../../src/plugin/source/download-cache.ts'
 import { bytesOf, leaveInFile, readSourceFile } from '../../../src/plugin/source/module-bytes.ts'
-import { readSource } from '../../../src/plugin/source/source.ts'
+import { readSource, verifyStored } from '../../../src/plugin/source/source.ts'
 import { parseLink, parseSourceUrl } from '../../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
 
@@ -203,6 +203,14 @@ test('a digest that does not match names both', async () => {
   const message = await messageOf(readSource(`${guest('echo')}#sha256=${otherDigest}`))
   expect(message).toContain(digest)
   expect(message).toContain(otherDigest)
+})
+
+test.each([
+  ['https://plugins.example/a.wasm', 'https://plugins.example/a.wasm'],
+  [undefined, `sha256:${digest.slice(0, 12)}`],
+])('a stored module from %s that may not be used is called %s', async (place, name) => {
+  const stored = { bytes: echo, digest, ...(place !== undefined && { origin: { place } }) }
+  await expect(verifyStored(stored, { pulling: { requireSignatures: true } })).rejects.toThrow(name)
 })
 
 test('a link cannot be a manifest, nor have a name that is taken or of the host', async () => {
