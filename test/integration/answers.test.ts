@@ -348,3 +348,12 @@ test.each([
   await running.drain()
   expect([seen.status, faultsOf(seen, 'GET', {})]).toEqual([status, []])
 })
+
+test('a file is read where a route has other methods, and is not written', async () => {
+  const running = await listenAll([{ ...echo, url: '/files/a.txt' }], { static: { '/files': site } })
+  const statuses: unknown[] = []
+  for (const method of ['GET', 'HEAD', 'POST', 'PUT'])
+    statuses.push((await overHttp1(running.port, '/files/a.txt', { method })).status)
+  await running.drain()
+  expect(statuses).toEqual([200, 200, 200, 405])
+})

@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
 import { Answer } from '../../../src/mcp/answer.ts'
 import { channelTo, noChanges } from '../../../src/mcp/guest-messages.ts'
+import { httpCallOf } from '../../../src/mcp/http-tool.ts'
 import { openHyperMcp } from '../../../src/mcp/hyper-mcp.ts'
 import { type Change, type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
@@ -371,6 +372,17 @@ test('changes of plug-ins do not keep those of tasks from clients', async () => 
   })
   expect(announced).toHaveLength(1_001)
   expect(announced.at(-1)).toEqual({ task: '1-a' })
+})
+
+test.each([
+  ['/files/*', { '*': 'a/b c' }, '/files/a%2Fb%20c'],
+  ['/users/:id(^\\d+$)/:tab?', { id: 7, tab: 'x' }, '/users/7/x'],
+  ['/users/:id', { id: 7, more: ['x', 'y'] }, '/users/7?more=x&more=y'],
+])('the arguments of a tool become the URL of a request to %s', (url, value, expected) => {
+  const call = httpCallOf({ served: { methods: ['GET'], url } } as never, { form: 'none' } as never)
+  const args = { value, text: JSON.stringify(value) }
+  const request = call(args, Buffer.alloc(0), { request: { id: '1' } } as never)
+  expect(JSON.parse(Buffer.from(request).toString())).toMatchObject({ method: 'GET', url: expected })
 })
 
 test('each warning about tools is logged once, and a thousand in all', () => {
