@@ -348,3 +348,17 @@ test.each([
   await running.drain()
   expect([seen.status, faultsOf(seen, 'GET', {})]).toEqual([status, []])
 })
+
+test.each([
+  ['/files/a.txt', [200, undefined], [200, undefined]],
+  ['/files/none.txt', [405, 'POST'], [405, 'POST']],
+])('%s is read as a file, if there is one, where a route has other methods', async (url, ...expected) => {
+  const running = await listenAll([{ ...echo, url }], { static: { '/files': site } })
+  const answers: unknown[] = []
+  for (const method of ['GET', 'HEAD']) {
+    const { status, headers } = await overHttp1(running.port, url, { method })
+    answers.push([status, headers.allow])
+  }
+  await running.drain()
+  expect(answers).toEqual(expected)
+})

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import pino from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 
@@ -96,6 +96,24 @@ test('with a limit on instances every plug-in is served, and those without `load
   for (const url of ['/a', '/b', '/c', '/a', '/b', '/c']) expect(await post(url, '')).toBe('1')
   expect(await post('/c', '')).toBe('2')
   expect(await post('/kept', '')).toBe('2')
+})
+
+test('an instance that is not used for some time is closed, unless that loses its memory', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const count = { plugin: guest('count'), function: 'count' }
+  const routes = [
+    { ...count, url: '/kept' },
+    { ...count, url: '/sleeps', sleep: true },
+  ]
+  const post = await serveLazy(routes, { idleMs: 1_000 })
+  const both = async () => [await post('/kept', ''), await post('/sleeps', '')]
+  expect([await both(), await both()]).toEqual([
+    ['1', '1'],
+    ['2', '2'],
+  ])
+  vi.advanceTimersByTime(2_000)
+  expect(await both()).toEqual(['3', '1'])
 })
 
 test('where there are too many, the instance that was not used for longest loses its memory', async () => {

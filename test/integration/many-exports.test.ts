@@ -1,5 +1,6 @@
 import pino from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { TrialThread } from '../../src/engine/workers/trial.ts'
 import { createServer, type RouteOptions } from '../../src/index.ts'
 import { guestBytes } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
@@ -54,4 +55,20 @@ test('a start that takes long is told of by the trial', async () => {
   const app = await createServer(options, log)
   onTestFinished(() => app.close())
   expect(lines.filter(({ startMs }) => startMs !== undefined)).toHaveLength(1)
+})
+
+test.each([
+  [49, 0],
+  [50, 1],
+])('a start of %i ms has so many lines of the trial: %i', async (startMs, count) => {
+  const run = vi.spyOn(TrialThread.prototype, 'run').mockResolvedValue(startMs)
+  onTestFinished(() => run.mockRestore())
+  const lines: unknown[] = []
+  const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const plugin = guestBytes('(module (func (export "run")) (func (export "_initialize")))')
+  const options = { stallMs: 0, trial: true, routes: [{ plugin, url: '/', function: 'run' }] }
+  const app = await createServer(options, log)
+  onTestFinished(() => app.close())
+  expect(run).toHaveBeenCalledTimes(1)
+  expect(lines).toHaveLength(count)
 })

@@ -149,6 +149,8 @@ test('arguments are checked before the guest runs, and the guest gets them as JS
 test('an output schema makes structured content, and an output that does not fit it is an error', async () => {
   const outputSchema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
   const user = await serveMcp([inline('/a', 'echo', { tool: { outputSchema } })])
+  for (const list of [await user.legacy('tools/list'), await user.modern('tools/list')])
+    expect(list.body.result.tools).toMatchObject([{ name: 'a', outputSchema }])
   const fit = await user.call('a', { input: '{"n":1}' })
   expect(fit).toMatchObject({ structuredContent: { n: 1 }, content: [{ type: 'text', text: '{"n":1}' }] })
   for (const input of ['{"n":"1"}', 'no JSON', '']) {

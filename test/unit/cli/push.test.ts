@@ -3,8 +3,8 @@ import { run } from '../../support/cli.ts'
 import { guest } from '../../support/guest.ts'
 import { openOciRegistry } from '../../support/oci-registry.ts'
 
-/** The annotations of OCI of a plug-in that is pushed in this environment. */
-async function annotationsIn(environment: Record<string, string>, ...words: string[]) {
+/** A plug-in that is pushed in this environment: its registry and its manifest. */
+async function push(environment: Record<string, string>, ...words: string[]) {
   const remote = await openOciRegistry()
   const none = { GITHUB_SERVER_URL: undefined, GITHUB_REPOSITORY: undefined, GITHUB_SHA: undefined }
   const target = `oci://${remote.host}/team/hello:1.2`
@@ -14,9 +14,15 @@ async function annotationsIn(environment: Record<string, string>, ...words: stri
     ...environment,
   })
   expect([code, stderr]).toEqual([0, ''])
-  const { annotations } = JSON.parse(
+  const manifest = JSON.parse(
     Buffer.from(remote.manifest('team/hello', JSON.parse(stdout).digest) ?? '').toString(),
   )
+  return { remote, manifest }
+}
+
+/** The annotations of OCI of a plug-in that is pushed in this environment. */
+async function annotationsIn(environment: Record<string, string>, ...words: string[]) {
+  const { annotations } = (await push(environment, ...words)).manifest
   const name = 'org.opencontainers.image.'
   return Object.fromEntries(
     Object.entries(annotations).flatMap(([key, value]) =>
@@ -54,4 +60,14 @@ test.each<[string, Record<string, string>, string[], object]>([
   ],
 ])('an artifact has the origin that is known by %s', async (_, environment, words, expected) => {
   expect(await annotationsIn(environment, ...words)).toEqual({ ...PUSHED, ...expected })
+})
+
+test('the config of an artifact is as the layout of the CNCF says', async () => {
+  const { remote, manifest } = await push({})
+  expect(JSON.parse(Buffer.from(remote.blob(manifest.config.digest) ?? '').toString())).toEqual({
+    created: PUSHED.created,
+    architecture: 'wasm',
+    os: 'wasip1',
+    layerDigests: [manifest.layers[0].digest],
+  })
 })

@@ -29,6 +29,8 @@ test.each([
   ['*', 'https://[2606:2800::1]/', 'public'],
   ['example.com:8080', 'http://example.com:8080/', 'anywhere'],
   ['example.com:8080', 'http://example.com/', 'nowhere'],
+  ['example.com:1', 'http://example.com:1/', 'anywhere'],
+  ['example.com:65535', 'http://example.com:65535/', 'anywhere'],
   ['example.com:443', 'https://example.com/', 'anywhere'],
   ['*:443', 'https://example.com/', 'public'],
   ['https://example.com', 'https://example.com/', 'anywhere'],

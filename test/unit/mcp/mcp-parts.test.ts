@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import Fastify from 'fastify'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openAccess } from '../../../src/mcp/access.ts'
 import { Answer } from '../../../src/mcp/answer.ts'
 import { channelTo, noChanges } from '../../../src/mcp/guest-messages.ts'
+import { httpCallOf } from '../../../src/mcp/http-tool.ts'
+import { openHyperMcp } from '../../../src/mcp/hyper-mcp.ts'
 import { type Change, type GuestChange, ListChanges } from '../../../src/mcp/list-changes.ts'
 import { Pages } from '../../../src/mcp/pages.ts'
 import { parameterHeadersOf } from '../../../src/mcp/parameter-headers.ts'
@@ -14,9 +17,11 @@ import { decodeHeader } from '../../../src/mcp/revisions.ts'
 import { RunningRequests } from '../../../src/mcp/running-requests.ts'
 import { compileSchema } from '../../../src/mcp/schema.ts'
 import { read, SHAPES } from '../../../src/mcp/shapes.ts'
+import { ToolNotes } from '../../../src/mcp/tool-notes.ts'
 import { resultOf } from '../../../src/mcp/tool-result.ts'
 import { toolName } from '../../../src/options/tool-name.ts'
 import { clientOf, KnownKeys } from '../../../src/route/client.ts'
+import { keepLog } from '../../support/instance.ts'
 import { runs } from '../../support/runs.ts'
 
 const SCHEMA_INVALID = expect.objectContaining({ code: 'WASM_SERVE_TOOL_SCHEMA_INVALID' })
@@ -369,6 +374,69 @@ test('changes of plug-ins do not keep those of tasks from clients', async () => 
   expect(announced.at(-1)).toEqual({ task: '1-a' })
 })
 
+test.each([
+  ['/files/*', { '*': 'a/b c' }, '/files/a%2Fb%20c'],
+  ['/users/:id(^\\d+$)/:tab?', { id: 7, tab: 'x' }, '/users/7/x'],
+  ['/users/:id', { id: 7, more: ['x', 'y'] }, '/users/7?more=x&more=y'],
+])('the arguments of a tool become the URL of a request to %s', (url, value, expected) => {
+  const call = httpCallOf({ served: { methods: ['GET'], url } } as never, { form: 'none' } as never)
+  const args = { value, text: JSON.stringify(value) }
+  const request = call(args, Buffer.alloc(0), { request: { id: '1' } } as never)
+  expect(JSON.parse(Buffer.from(request).toString())).toMatchObject({ method: 'GET', url: expected })
+})
+
+test('each warning about tools is logged once, and a thousand in all', () => {
+  const log = { warn: vi.fn() }
+  const notes = new ToolNotes()
+  for (let each = 0; each < 1_500; each++)
+    for (let time = 0; time < 2; time++) notes.warn(log, { tool: each }, 'is left out')
+  expect(log.warn).toHaveBeenCalledTimes(1_000)
+})
+
+test('a stream of an answer is for no cache, and no proxy collects it', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.get('/', (_request, reply) => {
+    const answer = new Answer(reply, false)
+    answer.notify('notifications/progress', '{}')
+    answer.end(200, '{}')
+  })
+  expect((await app.inject('/')).headers).toMatchObject({
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+  })
+})
+
+test('lists of a plug-in are kept until it says that they have changed, and templates are resources, too', async () => {
+  const asked: string[] = []
+  const exports = ['list_tools', 'call_tool', 'list_resources', 'list_resource_templates', 'list_prompts']
+  const route = {
+    options: {},
+    plugin: { name: 'a', functions: exports.map((name) => ({ name })) },
+    call: async (_input: unknown, _caller: unknown, exported: string) => {
+      asked.push(exported)
+      return Buffer.from('{"tools":[],"resources":[],"resourceTemplates":[],"prompts":[]}')
+    },
+  }
+  const guest = openHyperMcp(route as never, 60_000, undefined, new ToolNotes())
+  const exchange = { id: 1, text: '{}', meta: {}, caller: { request: { log: keepLog() } } }
+  const askedAgain = async () => {
+    asked.length = 0
+    for (const kind of ['tools', 'resources', 'resourceTemplates', 'prompts'] as const)
+      await guest.list(kind, exchange as never)
+    return [...asked]
+  }
+  expect(await askedAgain()).toHaveLength(4)
+  expect(await askedAgain()).toEqual([])
+  guest.forget({ plugin: 'a', list: 'resources' })
+  expect(await askedAgain()).toEqual(['list_resources', 'list_resource_templates'])
+  guest.forget({ plugin: 'a', list: 'prompts' })
+  expect(await askedAgain()).toEqual(['list_prompts'])
+  guest.forget({ plugin: 'b', list: 'tools' })
+  expect(await askedAgain()).toEqual([])
+})
+
 test('nothing is written after the end of an answer', () => {
   const written: string[] = []
   const raw = { writableEnded: true, destroyed: false, write: (text: string) => written.push(text) }
@@ -441,10 +509,11 @@ test('of the URIs that a call tells, a hundred count, and none that is too long'
   const changes = noChanges()
   const client = { meta: {}, notify: () => undefined, wantsLevel: undefined, hasSession: false }
   const tell = channelTo(client, undefined, changes)
-  tell('notify_resource_updated', JSON.stringify({ uri: 'x'.repeat(4_097) }))
+  const longest = 'x'.repeat(4_096)
+  for (const uri of [`${longest}x`, longest]) tell('notify_resource_updated', JSON.stringify({ uri }))
   for (let index = 0; index < 200; index++)
     tell('notify_resource_updated', JSON.stringify({ uri: `a:${index}` }))
-  expect([...changes.resources]).toEqual(Array.from({ length: 100 }, (_, index) => `a:${index}`))
+  expect([...changes.resources]).toEqual([longest, ...Array.from({ length: 99 }, (_, index) => `a:${index}`)])
 })
 
 const field = (schema: object) => ({

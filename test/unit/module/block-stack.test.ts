@@ -156,6 +156,19 @@ describe('what is counted', () => {
   })
 })
 
+test.each([
+  ['block', true],
+  ['loop', false],
+  ['if', false],
+  ['try', false],
+  ['tryTable', false],
+] as const)('code behind the start of %s is appended, as what is before it: %s', (name, isAppended) => {
+  const { stack } = begin()
+  stack.isAppended = true
+  stack.open(OPENED_BY[name], 0, 0)
+  expect(stack.isAppended).toBe(isAppended)
+})
+
 describe('is not valid', () => {
   test('a value that nobody has put on the stack of the block', () => {
     const { stack } = begin()

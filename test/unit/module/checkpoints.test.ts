@@ -1,17 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import { findCheckpoints, type LoopCheck } from '../../../src/module/checkpoints.ts'
+import { CodeScan } from '../../../src/module/code-scan.ts'
 import { readModule } from '../../../src/module/module.ts'
 import { guestBytes } from '../../support/guest.ts'
 
-function checkpointsOf(functions: string) {
+function viewOf(functions: string) {
   const view = readModule(
     guestBytes(`(module (memory 1) (table 1 funcref) (type $t (func)) ${functions})`),
     {},
     'test',
   )
   if (!view.bodies) throw new Error('its code was not read')
-  return findCheckpoints({ ...view, bodies: view.bodies })
+  return { ...view, bodies: view.bodies }
 }
+
+const checkpointsOf = (functions: string) => findCheckpoints(viewOf(functions))
 
 /** What checks the loops of a function with these instructions. Its local 0 counts, its local 1 says whether a loop goes on. */
 const loopsOf = (code: string) => checkpointsOf(`(func (param i32 i32) ${code}) (func $leaf)`).loopsOf(0)
@@ -75,6 +78,20 @@ describe('a loop that adds a number to a local', () => {
   test('uses the local that has a step', () => {
     expect(whenOf(loop(`(local.set 0 (local.get 1)) ${step(1, 1)}`))).toMatchObject({ local: 1 })
   })
+})
+
+test('the work of a loop that counts its own turns is not that of the entry', () => {
+  const loads = '(drop (i32.load (local.get 0)))'.repeat(1_000)
+  const entryOf = (code: string) => checkpointsOf(`(func (param i32 i32) ${code}) (func $leaf)`).atEntry(0)
+  expect(entryOf(loop(`${loads} (call $leaf)`))).toBe(0)
+  expect(entryOf(`(loop ${loads})`)).toBe(0) // has one turn
+  expect(entryOf(loop(loads))).toBeGreaterThan(0)
+})
+
+test('a local that a loop sets again and again is noted once: it is looked for at each set', () => {
+  const sets = '(local.set 0 (local.get 1))'.repeat(100)
+  const [found] = new CodeScan(viewOf(`(func (param i32 i32) ${loop(sets)})`)).read(0).loops
+  expect(found?.others.map(({ local }) => local)).toEqual([0])
 })
 
 describe('a loop', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ByteReader } from '../../../src/module/bytes.ts'
-import { readCode, skipImmediates } from '../../../src/module/instructions.ts'
+import { constant, readCode, skipImmediates } from '../../../src/module/instructions.ts'
 import { readModule } from '../../../src/module/module.ts'
 
 const UNREACHABLE = 0x00
@@ -259,4 +259,16 @@ test.each([
 ])('%s is not known', (_name, instruction) => {
   expect(skipped(instruction)).toBeUndefined()
   expect(skipped(instruction, 0)).toBeUndefined()
+})
+
+test.each([
+  [0, [0x00]],
+  [63, [0x3f]],
+  [64, [0xc0, 0x00]],
+  [-1, [0x7f]],
+  [-64, [0x40]],
+  [-65, [0xbf, 0x7f]],
+  [0xffff_ffff, [0x7f]],
+])('the constant %i has as few bytes as possible', (value, bytes) => {
+  expect(constant(value)).toEqual([0x41, ...bytes])
 })

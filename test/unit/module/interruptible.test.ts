@@ -1,9 +1,12 @@
 import { expect, test } from 'vitest'
+import { ByteReader } from '../../../src/module/bytes.ts'
+import { CODE, readCode, skipImmediates } from '../../../src/module/instructions.ts'
 import { makeInterruptible } from '../../../src/module/interruptible.ts'
 import type { ModuleLimits } from '../../../src/module/limits.ts'
 import { readModule } from '../../../src/module/module.ts'
 import { SECTION } from '../../../src/module/module-view.ts'
 import { CHECK_EXPORT } from '../../../src/module/names.ts'
+import { readValueType } from '../../../src/module/types.ts'
 import { guestBytes } from '../../support/guest.ts'
 
 function interruptible(bytes: Uint8Array) {
@@ -69,6 +72,24 @@ test('branches to checks are said to be rare', () => {
     for (const offset of offsets) expect([IF, BRANCH_IF]).toContain(bytes[start + offset])
   }
   expect(bodies?.rare.has(0)).toBe(false) // needs no check
+})
+
+test('where V8 unrolls no loop that calls, a loop around each inner one calls the check', () => {
+  const { bodies, bytes } = interruptible(
+    guestBytes('(module (func (param i32) (loop $l (br_if $l (local.get 0)))))'),
+  )
+  const reader = new ByteReader(bytes, bodies?.starts[0] ?? 0, bodies?.ends[0] ?? 0, 'test')
+  for (let groups = reader.u32(); groups > 0; groups--) {
+    reader.u32()
+    readValueType(reader)
+  }
+  let loops = 0
+  while (!reader.done) {
+    const code = readCode(reader)
+    skipImmediates(reader, code)
+    if (code === CODE.loop) loops++
+  }
+  expect(loops).toBe(Number.parseInt(process.versions.v8, 10) < 13 ? 2 : 1)
 })
 
 test('it is valid, computes the same, and starts when the host says so', () => {

@@ -235,6 +235,7 @@ describe('each limit', () => {
     expect(codeOf(() => check(guestBytes(WAT), { limits }))).toBe('accepted')
     const below = { ...limits, [name]: found - 1 }
     expect(codeOf(() => check(guestBytes(WAT), { limits: below }))).toBe(TOO_COMPLEX)
+    expect(() => check(guestBytes(WAT), { limits: below })).toThrow(new RegExp(` has ${found} \\w{4,}`))
   })
 
   test('names the function, the number, the limit and the flag that lifts it', () => {

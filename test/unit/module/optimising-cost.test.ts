@@ -114,6 +114,7 @@ describe('the estimated cost of optimising', () => {
     ['notify and wait', 'atomic accesses', atomic(0, 2), atomic(0x10, 0x4e)],
     ['calls of references', 'indirect calls', [0x14, 0x15], [0x11, 0x13]],
     ['indirect calls', 'calls', [0x11, 0x13], [0x10, 0x12]],
+    ['calls at the end', 'other calls', [0x12], [0x10]],
     ['throws', 'branches', [0x08, 0x09, 0x0a], [0x0c, 0x0d, 0x0e, 0x0f]],
     ['clauses that catch', 'throws', [0x06, 0x07, 0x18, 0x19, 0x1f], [0x08, 0x09, 0x0a]],
     ['loops', 'clauses that catch', [0x03], [0x06, 0x07, 0x18, 0x19, 0x1f]],
@@ -263,6 +264,21 @@ describe('the estimated cost of optimising', () => {
       )
     // The end of each block is reached by the branch only, or also by what is before it.
     expect(blocks([0x0f])).toBeGreaterThan(2 * blocks([0x01]))
+  })
+
+  test('code behind an instruction with a slow path is on all ways to the next end, too', () => {
+    const loads = Array(20)
+      .fill(unary(0x28, 2, 0))
+      .flat()
+    const blocks = (first: readonly number[]) =>
+      costOf(
+        bytesOf(
+          [2, 0x40],
+          repeated(500, () => [...first, ...loads, 0x20, 0, 0x0d, 0]),
+          0x0b,
+        ),
+      )
+    expect(blocks([0x20, 0, 0x25, 0, 0x1a])).toBeGreaterThan(2 * blocks([0x20, 0, 0x1a]))
   })
 
   test('a condition that is known costs more, whichever local it is', () => {

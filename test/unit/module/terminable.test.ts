@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { readModule } from '../../../src/module/module.ts'
 import { makeTerminable } from '../../../src/module/terminable.ts'
 import { guestBytes } from '../../support/guest.ts'
+import { bytesOf, list, moduleOf, section } from '../../support/module-bytes.ts'
 import { runs } from '../../support/runs.ts'
 
 const read = (bytes: Uint8Array) => readModule(bytes, {}, 'test')
@@ -71,4 +72,21 @@ test('the view of a terminable module is what its reader returns', () => {
 test('a module without bulk instructions stays as it is', () => {
   const view = read(guestBytes('echo'))
   expect(makeTerminable(view)).toBe(view)
+})
+
+test('a function without such instructions keeps its bytes, also where they are longer than they need to be', () => {
+  const plain = [0x80, 0, 0x0b] // no locals, in two bytes
+  const filling = [0, 0x41, 0, 0x41, 0, 0x3f, 0, 0xfc, 11, 0, 0x0b]
+  const original = moduleOf(
+    section(1, list([0x60, 0, 0])),
+    section(3, list(0, 0)),
+    section(5, list([0, 1])),
+    section(10, list(...[plain, filling].map((body) => bytesOf(body.length, body)))),
+  )
+  const { bytes, bodies } = makeTerminable(read(original))
+  const [first, second] = [0, 1].map((place) => [
+    ...bytes.subarray(bodies?.starts[place], bodies?.ends[place]),
+  ])
+  expect(first).toEqual(plain)
+  expect(second).not.toEqual(filling)
 })

@@ -15,8 +15,8 @@ import { pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { defaultCacheFolder } from '../../../src/platform/cache-folder.ts'
 import { download } from '../../../src/plugin/source/download-cache.ts'
-import { bytesOf, leaveInFile } from '../../../src/plugin/source/module-bytes.ts'
-import { readSource } from '../../../src/plugin/source/source.ts'
+import { bytesOf, leaveInFile, readSourceFile } from '../../../src/plugin/source/module-bytes.ts'
+import { readSource, verifyStored } from '../../../src/plugin/source/source.ts'
 import { parseLink, parseSourceUrl } from '../../../src/plugin/source/url.ts'
 import { file, guest, guestBytes } from '../../support/guest.ts'
 
@@ -122,6 +122,14 @@ test.each([
   expect(await messageOf(readSource(source))).not.toContain('oci://')
 })
 
+test('a small file is read at once, unless requests are served', async () => {
+  const path = file('small.wasm', echo)
+  const firstOf = (read: Promise<unknown>) =>
+    Promise.race([read.then(() => 'bytes'), new Promise((resolve) => setImmediate(resolve, 'turn'))])
+  expect(await firstOf(readSourceFile(path))).toBe('bytes')
+  expect(await firstOf(readSourceFile(path, true))).toBe('turn')
+})
+
 test('the bytes of a local module are read again as long as they stay the same', async () => {
   const path = file('again.wasm', echo)
   const [module] = (await readSource(path)).modules
@@ -195,6 +203,14 @@ test('a digest that does not match names both', async () => {
   const message = await messageOf(readSource(`${guest('echo')}#sha256=${otherDigest}`))
   expect(message).toContain(digest)
   expect(message).toContain(otherDigest)
+})
+
+test.each([
+  ['https://plugins.example/a.wasm', 'https://plugins.example/a.wasm'],
+  [undefined, `sha256:${digest.slice(0, 12)}`],
+])('a stored module from %s that may not be used is called %s', async (place, name) => {
+  const stored = { bytes: echo, digest, ...(place !== undefined && { origin: { place } }) }
+  await expect(verifyStored(stored, { pulling: { requireSignatures: true } })).rejects.toThrow(name)
 })
 
 test('a link cannot be a manifest, nor have a name that is taken or of the host', async () => {
@@ -394,6 +410,11 @@ test('credentials in a URL or that cannot be sent are refused without being repe
   await expect(broken).rejects.toEqual(refusal('DOWNLOAD_REFUSED'))
   expect((await messageOf(inUrl)) + (await messageOf(broken))).not.toContain('s3cret')
   expect(requests).toHaveLength(0)
+})
+
+test('a module that a proxy has changed on its way is one, too', async () => {
+  const { url } = await origin((_, response) => void response.writeHead(203).end(echo))
+  expect((await readSource(url)).modules).toMatchObject([{ digest }])
 })
 
 test('an HTML page is not a plug-in', async () => {

@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import {
   renderEvidence,
 } from '../../../src/plugin/trust/evidence.ts'
 import { openTrust, type Policy, type TrustPolicy } from '../../../src/plugin/trust/trust.ts'
+import { parseMaterial } from '../../../src/plugin/trust/verification-material.ts'
 import { verifyArtifact, verifyFile } from '../../../src/plugin/trust/verify.ts'
 import {
   DIGEST,
@@ -209,6 +210,21 @@ describe('a required attestation', () => {
     ).rejects.toMatchObject({ code: 'WASM_SERVE_ATTESTATION_MISSING' })
   })
 
+  test.each([
+    [1_024, 1],
+    [1_025, 0],
+  ])('with a type of %i characters counts or does not: %i', async (length, count) => {
+    const { privateKey, path, close } = makeKey()
+    onTestFinished(close)
+    const predicateType = 'x'.repeat(length)
+    const evidence = [
+      ...bundled(signStatement(privateKey, { ...SIGNATURE_STATEMENT, predicateType })),
+      ...bundled(signStatement(privateKey, SIGNATURE_STATEMENT)),
+    ]
+    const { predicateTypes } = await verifyArtifact('x', DIGEST, evidence, await policy({ keys: [path] }))
+    expect(predicateTypes).toHaveLength(count)
+  })
+
   test('that is a signature, stored as cosign 2 stores attestations, is none', async () => {
     const { privateKey, path, close } = makeKey()
     onTestFinished(close)
@@ -362,6 +378,14 @@ describe('a signature of a file', () => {
     })
   })
 
+  test.each([32, 33])('is in one of 32 lines at most, beside empty ones: %i', async (count) => {
+    const line = bundleOf('blob-p256.sigstore.json').toString().trim()
+    const file = Buffer.from(`${Array<string>(count).fill(line).join('\n')}\n \n`)
+    const verified = verifyFile('x', FILE, file, await policy({ keys: [key('p256')] }))
+    if (count === 32) expect((await verified).signer).toMatchObject({ kind: 'key' })
+    else await expect(verified).rejects.toMatchObject({ code: 'WASM_SERVE_SIGNATURE_INVALID' })
+  })
+
   test('is no attestation of it', async () => {
     await expect(
       verifyFile(
@@ -374,7 +398,26 @@ describe('a signature of a file', () => {
   })
 })
 
+test.each([
+  [20, { hasCertificate: false }],
+  [21, { problem: 'an entry of its log has a number of more than 20 digits' }],
+])('an entry of a log with a number of %i digits: %j', (digits, expected) => {
+  const entry = { logIndex: '1'.repeat(digits) }
+  expect(parseMaterial({ publicKey: { hint: 'a' }, tlogEntries: [entry] })).toEqual(expected)
+})
+
 describe('evidence', () => {
+  test.each([
+    [undefined, 3],
+    ['application/vnd.oci.empty.v1+json', 3],
+    ['application/spdx+json', 0],
+  ])('is what refers to the artifact with the type %s: %i bundles', async (artifactType, count) => {
+    const registry = registryWith(snapshot('cosign3-p256'))
+    const referrers: typeof registry.referrers = async (...args) =>
+      (await registry.referrers(...args)).map((each) => ({ ...each, artifactType }))
+    expect(await collectEvidence({ ...registry, referrers }, REPOSITORY, DIGEST)).toHaveLength(count)
+  })
+
   test.each(['cosign3-p256', 'cosign2-p256'])('survives a cache: %s', async (name) => {
     const evidence = await evidenceOf(name)
     const kept = parseEvidence(renderEvidence(evidence)) ?? []
@@ -543,6 +586,20 @@ describe('a trust setting', () => {
         message: expect.stringContaining(join(folder, name)),
       })
     await expect(openTrust({ '*': { keys: ['cosign.key'] } }, { folder })).rejects.toThrow('private key')
+  })
+
+  test.each([
+    [2_040, false],
+    [2_048, true],
+    [8_192, true],
+    [8_200, false],
+  ])('accepts RSA keys of 2,048 to 8,192 bits: %i, %s', async (bits, isAccepted) => {
+    const n = Buffer.alloc(bits / 8, 0xff).toString('base64url')
+    const made = createPublicKey({ key: { kty: 'RSA', n, e: 'AQAB' }, format: 'jwk' })
+    const folder = folderWith({ 'rsa.pub': made.export({ type: 'spki', format: 'pem' }).toString() })
+    const opened = openTrust({ '*': { keys: ['rsa.pub'] } }, { folder })
+    if (isAccepted) await opened
+    else await expect(opened).rejects.toThrow(`the RSA key has ${bits} bits`)
   })
 
   test('has a digest over everything that decides', async () => {

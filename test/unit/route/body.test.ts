@@ -1,10 +1,13 @@
 import { once } from 'node:events'
-import { IncomingMessage } from 'node:http'
-import { Socket } from 'node:net'
-import { expect, test, vi } from 'vitest'
+import { IncomingMessage, request as send } from 'node:http'
+import { type AddressInfo, Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
+import Fastify from 'fastify'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type ByteSource, ChunkedBytes, joinBytes } from '../../../src/platform/chunks.ts'
 import { processPartials } from '../../../src/platform/partial-bytes.ts'
 import { readRequestBody } from '../../../src/route/body.ts'
+import { sendAndClose, sendBody } from '../../../src/route/error-response.ts'
 import { BodyReader } from '../../../src/route/streams/body-reader.ts'
 
 const PIECES = 10_000
@@ -85,4 +88,40 @@ test('and so is one that a guest streams', async () => {
     await new Promise(setImmediate)
   }
   expect(turns).toBeGreaterThan(PIECES / 2_048)
+})
+
+test('a client that is still sending its body gets an answer whose length it knows', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.post('/', () => undefined)
+  app.addHook('onRequest', (_, reply) => sendBody(Buffer.from('hello'), reply.header('connection', 'close')))
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  const sent = send({ port, host: '127.0.0.1', method: 'POST', headers: { 'content-length': 10 } })
+  sent.write('hel')
+  const [answer]: IncomingMessage[] = await once(sent, 'response')
+  expect(answer?.headers).toMatchObject({ 'content-length': '5', connection: 'close' })
+  sent.end('lo again'.slice(0, 7))
+  expect(answer && (await text(answer))).toBe('hello')
+})
+
+test('a client that has sent its body gets the end of the answer at once', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  app.post('/', (_, reply) => {
+    reply.hijack().raw.writeHead(200, { 'content-length': 5, connection: 'close' })
+    sendAndClose(reply.raw, Buffer.from('hello'))
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  expect(await (await fetch(url, { method: 'POST', body: 'all of it' })).text()).toBe('hello')
+})
+
+test('the hooks of an app see the answer to a client that has sent its body', async () => {
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  const seen = vi.fn()
+  app.addHook('onSend', async () => seen())
+  app.post('/', (_, reply) => sendBody(Buffer.from('hello'), reply.header('connection', 'close')))
+  expect((await app.inject({ method: 'POST', url: '/', payload: {} })).body).toBe('hello')
+  expect(seen).toHaveBeenCalledTimes(1)
 })

@@ -89,6 +89,9 @@ test('both documents are valid OpenAPI 3.1, and tell of all that there is', asyn
   })
   const { at } = document.components.schemas['echo.Order'].properties
   expect(at).toEqual({ type: 'string', format: 'date-time' })
+  expect(document.paths['/users/{id}'].get.parameters).toEqual([
+    { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
+  ])
   expect(Object.keys(document.paths['/users/{id}'])).toEqual(['get', 'put', 'head'])
   expect(document.paths['/files/{wildcard}'].post.requestBody.content).toEqual({ '*/*': {} })
   expect(document.paths['/a:b'].post).toMatchObject({
@@ -131,6 +134,16 @@ test.each([
   '',
 ])('%j is no XTP schema', async (text) => {
   expect(await parseXtpSchema(text)).toBeUndefined()
+})
+
+test.each([
+  ['{ type: string }', 'text/plain'],
+  ['{ type: integer }', 'application/json'],
+  ['{ type: string, nullable: true }', 'application/json'],
+  ['{ type: string, contentType: text/html }', 'text/html'],
+])('a value of a schema has its content type, or else that of what it is: %s', async (output, contentType) => {
+  const schema = await parseXtpSchema(`version: v1-draft\nexports: { a: { output: ${output} } }\n`)
+  expect(schema?.exports.get('a')?.output?.contentType).toBe(contentType)
 })
 
 test('whatever a schema says, nothing is thrown', async () => {

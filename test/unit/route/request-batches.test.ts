@@ -84,6 +84,17 @@ describe('a hundred turns', () => {
     expect(full).toBe(0)
   })
 
+  test('of which sixteen in a row were quiet let the next calls run at once', async () => {
+    const { call, ran } = open('inline')
+    for (let turn = 0; turn < 16; turn++) {
+      call(turn)
+      expect(ran).toHaveLength(turn)
+      await nextTurn()
+    }
+    call(16)
+    expect(ran).toHaveLength(17)
+  })
+
   test('some of which are quiet run together, if there are never many of those in a row', async () => {
     const { call, ran } = open('inline')
     let [id, oneByOne] = [0, 0]

@@ -133,6 +133,14 @@ test.skipIf(knowsTableValues)('a Node.js that has no initial values of tables is
   })
 })
 
+test.runIf(knowsTableValues)('one that is not valid does not need another Node.js', async () => {
+  const otherType = WITH_TABLE_VALUE.map((byte, at) => (at === WITH_TABLE_VALUE.length - 3 ? 0x42 : byte))
+  await expect(loadPlugin(otherType)).rejects.toMatchObject({
+    code: 'WASM_SERVE_PLUGIN_INVALID',
+    message: expect.not.stringContaining('Node.js 22'),
+  })
+})
+
 test('a module with an empty memory section is served, and made as new', async () => {
   const bytes = Uint8Array.of(
     ...[...MODULE, ...NUMBER_TYPE, 3, 2, 1, 0, 5, 1, 0, ...RUN],

@@ -98,6 +98,7 @@ interface ProxyOptions {
 /** A proxy that leads everything to one port of this machine. */
 async function openProxy(port: number, { status = 200, login }: ProxyOptions = {}) {
   const asked: string[] = []
+  const tunnels: (string | undefined)[] = []
   const isKnown = ({ headers }: IncomingMessage) =>
     login === undefined || headers['proxy-authorization'] === `Basic ${Buffer.from(login).toString('base64')}`
   const proxy = createServer(async (request, response) => {
@@ -108,6 +109,7 @@ async function openProxy(port: number, { status = 200, login }: ProxyOptions = {
     response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()))
   })
   proxy.on('connect', (request, socket, head) => {
+    tunnels.push(request.headers.connection)
     asked.push(`${request.method} ${request.url} ${request.headers.host}`)
     const answer = isKnown(request) ? status : 407
     if (answer !== 200) return void socket.end(`HTTP/1.1 ${answer} No\r\n\r\n`)
@@ -125,7 +127,7 @@ async function openProxy(port: number, { status = 200, login }: ProxyOptions = {
     proxy.close()
     proxy.closeAllConnections()
   })
-  return { asked, host: `127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  return { asked, tunnels, host: `127.0.0.1:${(proxy.address() as AddressInfo).port}` }
 }
 
 test('a remote registry with http is reached through the proxy, unless NO_PROXY excludes it', async () => {
@@ -176,6 +178,7 @@ test('a remote registry with https and a private CA is reached through the proxy
   expect((await registry.manifest(repository, digest)).digest).toBe(digest)
   expect(await registry.pushBlob(repository, bytes)).toBe(digestOf(bytes))
   expect(new Set(proxy.asked)).toEqual(new Set(['CONNECT registry.test:443 registry.test:443']))
+  expect(new Set(proxy.tunnels)).toEqual(new Set(['keep-alive']))
   const untrusted = openRegistry({ environment: { HTTPS_PROXY: `http://bob:s3cret@${proxy.host}` } })
   await expect(untrusted.manifest(repository, digest)).rejects.toMatchObject({ code: REFUSED })
 
