@@ -101,6 +101,10 @@ const DAMAGES: readonly (readonly [what: string, damage: (bytes: Buffer) => Buff
       return bytes
     },
   ],
+  [
+    'the key of a branch beyond its page',
+    (bytes) => written(bytes, entryOf(bytes, valuesRoot(bytes)) + 6, 4_090),
+  ],
 ]
 
 function written(bytes: Buffer, at: number, value: number): Buffer {
@@ -130,10 +134,14 @@ function valuesRoot(bytes: Buffer): number {
   return bytes.readUInt32LE(name + 'values\0'.length + 40)
 }
 
+/** Where the first entry of a page is. */
+function entryOf(bytes: Buffer, page: number): number {
+  return page * PAGE + 24 + bytes.readUInt16LE(page * PAGE + 24)
+}
+
 /** The page below the first entry of a page. */
 function childOf(bytes: Buffer, page: number): number {
-  const entry = page * PAGE + 24 + bytes.readUInt16LE(page * PAGE + 24)
-  return bytes.readUInt32LE(entry)
+  return bytes.readUInt32LE(entryOf(bytes, page))
 }
 
 function patched(bytes: Buffer, at: number, value: number): Buffer {
@@ -189,6 +197,14 @@ describe('the file of an lmdb store', () => {
     const store = await openLmdbStore({ folder: folderOf(bytes) })
     onTestFinished(() => store.close())
     expect(await store.get('n', 'key 31')).toEqual(new Uint8Array(1).fill(31))
+  })
+
+  test('may have as many pages as were mapped', () => {
+    const bytes = Buffer.from(original)
+    const header = latestHeader(bytes)
+    const pages = bytes.readBigUInt64LE(header + 144) + 1n
+    bytes.writeBigUInt64LE(pages * BigInt(PAGE), header + 40)
+    expect(problemWith(join(folderOf(bytes), 'data.mdb'))).toBe(undefined)
   })
 
   test('is right whatever was written, also while it is written', async () => {
