@@ -199,6 +199,22 @@ test('an entry ends when its server says', async () => {
   expect.assertions(1)
 })
 
+test('what was in a store is removed when others replace it', async () => {
+  const keys = ['wasm-serve:{a}:index', 'wasm-serve:{a}:key:one']
+  const removed: string[] = []
+  const { port } = await listening({
+    SCAN: () => list('0', keys),
+    UNLINK: (words) => {
+      removed.push(...words)
+      return ':1'
+    },
+  })
+  const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })
+  onTestFinished(() => store.close())
+  expect(await store.restore([], true)).toBe(0)
+  expect(removed).toEqual(keys)
+})
+
 test('a server at its memory limit is a full store, and other errors are a store that fails', async () => {
   const { port } = await listening({ EVAL: '-OOM command not allowed', GET: '-ERR no' })
   const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })

@@ -188,6 +188,19 @@ describe('the file of an lmdb store', () => {
     expect(await store.get('n', 'k')).toEqual(Uint8Array.of(1))
   })
 
+  test('has expiries of what expires, and of nothing else', async () => {
+    const path = newFolder()
+    const store = await openLmdbStore({ folder: path })
+    await store.set('n', 'expires', Uint8Array.of(1), { ttlMs: 60_000 })
+    await store.set('n', 'stays', Uint8Array.of(1))
+    await store.close()
+    const file = open({ path, noSubdir: false, overlappingSync: false })
+    onTestFinished(() => file.close())
+    expect(
+      DATABASES.map((name) => file.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }).getCount()),
+    ).toEqual([2, 1])
+  })
+
   test('may end before pages that are free', async () => {
     const bytes = Buffer.from(original)
     for (const header of [0, PAGE]) {
