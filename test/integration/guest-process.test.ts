@@ -4,13 +4,14 @@ import { FROM_CHILD, TO_CHILD } from '../../src/engine/subprocess/frames.ts'
 import { GuestProcess } from '../../src/engine/subprocess/guest-process.ts'
 import { type ProcessStart, pack, readHostRequest, unpack } from '../../src/engine/subprocess/packed.ts'
 import { GuestProcesses } from '../../src/engine/subprocess/process-group.ts'
-import { openSandbox, type Sandbox } from '../../src/engine/subprocess/sandbox.ts'
+import { openSandbox, readsOfModule, type Sandbox } from '../../src/engine/subprocess/sandbox.ts'
 import type { ServiceRequest } from '../../src/guest/services/service.ts'
+import { suspending } from '../../src/platform/missing-types.ts'
 import { compilePlugin } from '../../src/plugin/plugin.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
-import { guest, guestBytes } from '../support/guest.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
 import { kvGuest } from '../support/kv-guest.ts'
 
@@ -18,8 +19,8 @@ const withoutTools = () => openSandbox(undefined, [])
 const NEEDS = { heapMiB: 128, dataBytes: 4 * 2 ** 30, reads: [], writes: [] }
 
 /** A process without instances. */
-function launch(sandbox: () => Promise<Sandbox> = withoutTools): GuestProcess {
-  const process = new GuestProcess({ sandbox, cgroup: undefined, needs: NEEDS, log: keepLog() })
+function launch(sandbox: () => Promise<Sandbox> = withoutTools, reads: readonly string[] = []): GuestProcess {
+  const process = new GuestProcess({ sandbox, cgroup: undefined, needs: { ...NEEDS, reads }, log: keepLog() })
   onTestFinished(async () => void (await process.kill()))
   return process
 }
@@ -29,6 +30,7 @@ async function addInstance(
   process: GuestProcess,
   source: string | Uint8Array,
   services: readonly string[] = [],
+  functions?: string,
 ) {
   const how = { compiles: false, isolation: 'reuse', interrupts: 'on' } as const
   const { uncompiled } = await compilePlugin(await readSource(source), how)
@@ -36,7 +38,7 @@ async function addInstance(
   const start: ProcessStart = {
     plugin: { name: 'guest', digest: '', modules: uncompiled ?? [] },
     settings,
-    functions: undefined,
+    functions,
     isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
     services,
   }
@@ -154,6 +156,23 @@ test('a call that arrives while its guest starts waits for it', async () => {
   const { call, after } = await addInstance(launch(), guest('moody'))
   call(1, 'answer', 'well')
   expect(await after(2)).toEqual(['started', [1, 'well']])
+})
+
+test.runIf(suspending)('a call whose host function is waited for ends as its promise does', async () => {
+  const relay = `async relay(context, input) {
+    if (context.read(input).text() === 'no') throw new Error('it said no')
+    return input
+  }`
+  const functions = file('waited-for.mjs', `export default { env: { ${relay} } }`)
+  const process = launch(withoutTools, readsOfModule(functions))
+  const { call, after } = await addInstance(process, guest('relay'), [], functions)
+  for (const [at, text] of ['yes', 'no', 'again'].entries()) call(at + 1, 'relay', text)
+  expect(await after(4)).toMatchObject([
+    'started',
+    [1, 'yes'],
+    [2, { code: expect.any(String) }],
+    [3, 'again'],
+  ])
 })
 
 test('a process ends with its last guest', async () => {

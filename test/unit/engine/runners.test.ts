@@ -94,9 +94,10 @@ test('a runner that cannot open another instance is ended, once', async () => {
   const [first] = started
   first?.ready()
   await engine.ready
-  first?.breakDown()
-  first?.breakDown()
-  expect(first?.runner.end).toHaveBeenCalledTimes(1)
+  for (let times = 0; times < 2; times++) {
+    first?.breakDown()
+    expect(first?.runner.end).toHaveBeenCalledTimes(1)
+  }
   expect(engine.trouble).toBeDefined()
 })
 
