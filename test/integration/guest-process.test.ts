@@ -217,8 +217,8 @@ const openIn = (processes: GuestProcesses, name: string, options: Parameters<typ
 
 test('routes that share a process get their turns, and no time of the others is charged to them', async () => {
   const processes = new GuestProcesses({}, keepLog(), withoutTools)
-  const slow = await openIn(processes, 'moody', { timeoutMs: 400 })
-  const fast = await openIn(processes, 'echo', { timeoutMs: 100 })
+  const slow = await openIn(processes, 'moody', { timeoutMs: 800 })
+  const fast = await openIn(processes, 'echo', { timeoutMs: 500 })
   await Promise.all([slow.ready, fast.ready])
   expect(await callText(fast, 'echo', 'first')).toBe('first')
   const endless = callText(slow, 'answer', 'L')

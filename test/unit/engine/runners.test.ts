@@ -51,11 +51,13 @@ function fakeRunner(owner: RunnerOwner) {
 
 function openFakes(options: Partial<RunnersOptions> = {}) {
   const started: ReturnType<typeof fakeRunner>[] = []
+  let heard: () => void = () => undefined
   const kind: RunnerKind = {
     ...{ name: 'workers', one: 'worker thread', many: 'worker threads', owner: {}, concurrent: 1 },
     start(owner) {
       const fake = fakeRunner(owner)
       started.push(fake)
+      heard()
       return fake.runner
     },
   }
@@ -74,37 +76,40 @@ function openFakes(options: Partial<RunnersOptions> = {}) {
     ...options,
   })
   onTestFinished(() => engine.close())
-  return { engine, started }
+  /** @returns the runners when so many have been started. */
+  const after = async (count: number) => {
+    while (started.length < count) await new Promise<void>((resolve) => (heard = resolve))
+    return started
+  }
+  return { engine, started, after }
 }
 
 test('spare runners start when those that run calls are ready', async () => {
-  const { engine, started } = openFakes({ workers: 2, spareWorkers: 1 })
-  await vi.waitFor(() => expect(started).toHaveLength(2))
-  started[0]?.ready()
+  const { engine, started, after } = openFakes({ workers: 2, spareWorkers: 1 })
+  const [first, second] = await after(2)
+  first?.ready()
   await turn()
   expect(started).toHaveLength(2)
-  started[1]?.ready()
+  second?.ready()
   await engine.ready
-  await vi.waitFor(() => expect(started).toHaveLength(3))
+  expect(await after(3)).toHaveLength(3)
 })
 
 test('a runner that cannot open another instance is ended, once', async () => {
-  const { engine, started } = openFakes()
-  await vi.waitFor(() => expect(started).toHaveLength(1))
-  const [first] = started
-  first?.ready()
+  const { engine, after } = openFakes()
+  const [fake] = await after(1)
+  fake?.ready()
   await engine.ready
   for (let times = 0; times < 2; times++) {
-    first?.breakDown()
-    expect(first?.runner.end).toHaveBeenCalledTimes(1)
+    fake?.breakDown()
+    expect(fake?.runner.end).toHaveBeenCalledTimes(1)
   }
   expect(engine.trouble).toBeDefined()
 })
 
 test('after slow calls a runner gets none in advance, however quick those before were', async () => {
-  const { engine, started } = openFakes()
-  await vi.waitFor(() => expect(started).toHaveLength(1))
-  const [fake] = started
+  const { engine, after } = openFakes()
+  const [fake] = await after(1)
   if (!fake) throw new Error('nothing was started')
   fake.ready()
   const run = async (times: number, ms: number) => {
