@@ -19,6 +19,6 @@ export function networkOf(ip: string | undefined): string {
 /** The first 4 of 8 groups. */
 function firstGroups(canonical: string): string {
   const [before = [], after = []] = canonical.split('::').map((part) => part.split(':').filter(Boolean))
-  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0')
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => '0')
   return [...before, ...zeros, ...after].slice(0, 4).join(':')
 }

@@ -8,6 +8,7 @@ import {
   type Plugin,
 } from '../../src/extism.ts'
 import { extismGuest } from '../support/extism-guest.ts'
+import { guestBytes } from '../support/guest.ts'
 
 /* Calls of one plug-in that are made at the same time, and calls that are made during a call. */
 
@@ -70,6 +71,10 @@ describe.each([
     )
     expect(await Promise.all(calls)).toEqual(inputs.map((input, i) => (i % 5 === 4 ? 'unreachable' : input)))
     expect(made.isActive()).toBe(false)
+  })
+
+  test('a plug-in whose guest does not start is not opened', async () => {
+    await expect(openPlugin(guestBytes('bad-start'), { runInWorker })).rejects.toThrow('unreachable')
   })
 
   test('an input may be changed while its call waits', async () => {

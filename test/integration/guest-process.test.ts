@@ -1,34 +1,47 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { FROM_CHILD, TO_CHILD } from '../../src/engine/subprocess/frames.ts'
 import { GuestProcess } from '../../src/engine/subprocess/guest-process.ts'
 import { type ProcessStart, pack, readHostRequest, unpack } from '../../src/engine/subprocess/packed.ts'
-import { openSandbox } from '../../src/engine/subprocess/sandbox.ts'
+import { GuestProcesses } from '../../src/engine/subprocess/process-group.ts'
+import { openSandbox, readsOfModule, type Sandbox } from '../../src/engine/subprocess/sandbox.ts'
 import type { ServiceRequest } from '../../src/guest/services/service.ts'
+import { suspending } from '../../src/platform/missing-types.ts'
 import { compilePlugin } from '../../src/plugin/plugin.ts'
 import { readSource } from '../../src/plugin/source/source.ts'
-import { guest, guestBytes } from '../support/guest.ts'
+import { kernel } from '../../src/runtime/kernel.ts'
+import { callText, openEngine } from '../support/engine.ts'
+import { file, guest, guestBytes } from '../support/guest.ts'
 import { keepLog, settingsOf } from '../support/instance.ts'
 import { kvGuest } from '../support/kv-guest.ts'
 
-/** A process with one instance, and the results of its calls. */
-async function openProcess(source: string | Uint8Array, services: readonly string[] = []) {
+const withoutTools = () => openSandbox(undefined, [])
+const NEEDS = { heapMiB: 128, dataBytes: 4 * 2 ** 30, reads: [], writes: [] }
+
+/** A process without instances. */
+function launch(sandbox: () => Promise<Sandbox> = withoutTools, reads: readonly string[] = []): GuestProcess {
+  const process = new GuestProcess({ sandbox, cgroup: undefined, needs: { ...NEEDS, reads }, log: keepLog() })
+  onTestFinished(async () => void (await process.kill()))
+  return process
+}
+
+/** An instance that is about to start in a process, and the results of its calls. */
+async function addInstance(
+  process: GuestProcess,
+  source: string | Uint8Array,
+  services: readonly string[] = [],
+  functions?: string,
+) {
   const how = { compiles: false, isolation: 'reuse', interrupts: 'on' } as const
   const { uncompiled } = await compilePlugin(await readSource(source), how)
   const { log: _log, ...settings } = settingsOf()
   const start: ProcessStart = {
     plugin: { name: 'guest', digest: '', modules: uncompiled ?? [] },
     settings,
-    functions: undefined,
+    functions,
     isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
     services,
   }
-  const process = new GuestProcess({
-    sandbox: () => openSandbox(undefined, []),
-    cgroup: undefined,
-    needs: { heapMiB: 128, dataBytes: 4 * 2 ** 30, reads: [], writes: [] },
-    log: keepLog(),
-  })
-  onTestFinished(async () => void (await process.kill()))
   const results: unknown[] = []
   let heard: () => void = () => undefined
   const instance = process.add({
@@ -57,12 +70,19 @@ async function openProcess(source: string | Uint8Array, services: readonly strin
     return results.splice(0)
   }
   send(TO_CHILD.start, 0, '', pack(start))
-  expect(await after(1)).toEqual(['started'])
   return {
     after,
     call: (number: number, name: string, input = '') => send(TO_CHILD.call, number, name, Buffer.from(input)),
     interrupt: (number: number) => send(TO_CHILD.interrupt, number),
+    leave: () => process.leave(instance),
   }
+}
+
+/** A process with one instance, which has started. */
+async function openProcess(source: string | Uint8Array, services: readonly string[] = []) {
+  const instance = await addInstance(launch(), source, services)
+  expect(await instance.after(1)).toEqual(['started'])
+  return instance
 }
 
 /** What a store answers that has the name of each key as its value. */
@@ -109,4 +129,115 @@ test('an interrupt that arrives before its call has begun ends it, and no other 
     [3, trapped],
     [4, 'better'],
   ])
+})
+
+test.each([
+  ['succeeded', 'well'],
+  ['failed', 'T'],
+])('an interrupt of a call that has %s hits no guest that starts in its process', async (_how, input) => {
+  const process = launch()
+  const early = await addInstance(process, guest('moody'))
+  early.call(1, 'answer', input)
+  expect(await early.after(2)).toMatchObject(['started', [1, expect.anything()]])
+  early.interrupt(1)
+  const late = await addInstance(process, STARTS_SLOWLY)
+  expect(await late.after(1)).toEqual(['started'])
+})
+
+/** Its start function takes some milliseconds. */
+const STARTS_SLOWLY = guestBytes(`(module (memory (export "memory") 1)
+  (func $start (local $i i32)
+    (loop $next
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $next (i32.lt_u (local.get $i) (i32.const 1000000)))))
+  (start $start))`)
+
+test('a call that arrives while its guest starts waits for it', async () => {
+  const { call, after } = await addInstance(launch(), guest('moody'))
+  call(1, 'answer', 'well')
+  expect(await after(2)).toEqual(['started', [1, 'well']])
+})
+
+test.runIf(suspending)('a call whose host function is waited for ends as its promise does', async () => {
+  const relay = `async relay(context, input) {
+    if (context.read(input).text() === 'no') throw new Error('it said no')
+    return input
+  }`
+  const functions = file('waited-for.mjs', `export default { env: { ${relay} } }`)
+  const process = launch(withoutTools, readsOfModule(functions))
+  const { call, after } = await addInstance(process, guest('relay'), [], functions)
+  for (const [at, text] of ['yes', 'no', 'again'].entries()) call(at + 1, 'relay', text)
+  expect(await after(4)).toMatchObject([
+    'started',
+    [1, 'yes'],
+    [2, { code: expect.any(String) }],
+    [3, 'again'],
+  ])
+})
+
+test('a process ends with its last guest', async () => {
+  const process = launch()
+  const [first, last] = [
+    await addInstance(process, guest('moody')),
+    await addInstance(process, guest('moody')),
+  ]
+  expect([await first.after(1), await last.after(1)]).toEqual([['started'], ['started']])
+  first.leave()
+  last.call(1, 'answer', 'well')
+  expect(await last.after(1)).toEqual([[1, 'well']])
+  expect(process.isEnding).toBe(false)
+  last.leave()
+  expect(process.isEnding).toBe(true)
+})
+
+test('a process whose program cannot be started ends with the reason', async () => {
+  const sandbox = await withoutTools()
+  const process = launch(async () => ({ ...sandbox, command: () => ['/nowhere/node'] }))
+  const { after } = await addInstance(process, guest('moody'))
+  expect(await after(1)).toMatchObject([{ code: 'ENOENT' }, { code: 'ENOENT' }])
+})
+
+test('a process may have the memory of each of its routes', async () => {
+  const group = new GuestProcesses({}, keepLog(), withoutTools).group('shared')
+  const routes = [{}, {}]
+  for (const [at, route] of routes.entries()) group.join(route, { ...NEEDS, dataBytes: 1_000 * (at + 1) })
+  const process = group.choose({}, () => false)
+  onTestFinished(async () => void (await process.kill()))
+  expect(process.needs).toEqual({ ...NEEDS, dataBytes: 3_000 })
+})
+
+/** An engine with a process, which it shares with others of the same name. */
+const openIn = (processes: GuestProcesses, name: string, options: Parameters<typeof openEngine>[2]) =>
+  openEngine({ name: 'subprocess', runtime: kernel }, name, {
+    processes,
+    process: 'shared',
+    spareWorkers: 0,
+    ...options,
+  })
+
+test('routes that share a process get their turns, and no time of the others is charged to them', async () => {
+  const processes = new GuestProcesses({}, keepLog(), withoutTools)
+  const slow = await openIn(processes, 'moody', { timeoutMs: 800 })
+  const fast = await openIn(processes, 'echo', { timeoutMs: 500 })
+  await Promise.all([slow.ready, fast.ready])
+  expect(await callText(fast, 'echo', 'first')).toBe('first')
+  const endless = callText(slow, 'answer', 'L')
+  const behind = callText(fast, 'echo', 'second')
+  await expect(endless).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+  expect(await behind).toBe('second')
+})
+
+test('a guest is ended though clients block its server again and again', async () => {
+  const processes = new GuestProcesses({}, keepLog(), withoutTools)
+  const engine = await openIn(processes, 'moody', { timeoutMs: 50 })
+  await engine.ready
+  let hasEnded = false
+  const endless = callText(engine, 'answer', 'L').finally(() => (hasEnded = true))
+  const settled = expect(endless).rejects.toMatchObject({ code: 'WASM_SERVE_DEADLINE_EXCEEDED' })
+  for (let blocks = 0; blocks < 100 && !hasEnded; blocks++) {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 30)
+    await turn()
+  }
+  expect(hasEnded).toBe(true)
+  await settled
 })

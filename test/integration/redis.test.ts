@@ -181,6 +181,40 @@ test('the entries of a store are those of its index, and what else is there is a
   ])
 })
 
+test('an entry ends when its server says', async () => {
+  const { port } = await listening({
+    SCAN: () => list('0', ['wasm-serve:{a}:index']),
+    TYPE: ([key = '']) => (key.endsWith(':index') ? '+zset' : '+string'),
+    EVAL: () => list('', ['one']),
+    GET: () => '$5\r\nfirst',
+    PTTL: () => ':60000',
+  })
+  const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })
+  onTestFinished(() => store.close())
+  const before = Date.now()
+  for await (const entry of store.entries()) {
+    const endsAt = 'expiresAt' in entry ? (entry.expiresAt ?? 0) : 0
+    expect([endsAt >= before + 60_000, endsAt <= Date.now() + 60_000]).toEqual([true, true])
+  }
+  expect.assertions(1)
+})
+
+test('what was in a store is removed when others replace it', async () => {
+  const keys = ['wasm-serve:{a}:index', 'wasm-serve:{a}:key:one']
+  const removed: string[] = []
+  const { port } = await listening({
+    SCAN: () => list('0', keys),
+    UNLINK: (words) => {
+      removed.push(...words)
+      return ':1'
+    },
+  })
+  const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })
+  onTestFinished(() => store.close())
+  expect(await store.restore([], true)).toBe(0)
+  expect(removed).toEqual(keys)
+})
+
 test('a server at its memory limit is a full store, and other errors are a store that fails', async () => {
   const { port } = await listening({ EVAL: '-OOM command not allowed', GET: '-ERR no' })
   const store = await openRedisStore({ url: new URL(`redis://127.0.0.1:${port}`), timeoutMs: 5_000 })

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { watchdogTrouble, watchGuest } from '../../src/engine/watchdog.ts'
 import { callOf, startOf, Word, whatRuns } from '../../src/engine/watchdog-state.ts'
 import { runWords } from '../../src/runtime/interrupts.ts'
@@ -58,6 +58,26 @@ test('a thread that cannot be started is missed until one runs', async () => {
     [undefined, true],
   ])
   expect([starts, watchdogTrouble()]).toEqual([3, undefined])
+})
+
+test('a thread that cannot be started is tried again after a second, and then ever more seldom', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  let starts = 0
+  const start = () => {
+    starts++
+    throw new Error('no thread')
+  }
+  const watch = watchGuest(GUEST, () => undefined, { start })
+  onTestFinished(() => watch.close())
+  watch.beginCall()
+  watch.end()
+  for (const [round, seconds] of [1, 2, 4, 8, 16, 30, 30].entries()) {
+    vi.advanceTimersByTime(seconds * 1_000 - 1)
+    expect(starts).toBe(round + 1)
+    vi.advanceTimersByTime(1)
+    expect(starts).toBe(round + 2)
+  }
 })
 
 test('a start and a call of a guest are told apart, and a host function may call another guest', () => {

@@ -1,13 +1,16 @@
 import { readFileSync } from 'node:fs'
+import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { Engine } from '../../src/engine/engine.ts'
-import type { WorkersOptions } from '../../src/engine/workers/thread.ts'
+import { type Engine, PendingCall } from '../../src/engine/engine.ts'
+import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
+import { threadKind, type WorkersOptions } from '../../src/engine/workers/thread.ts'
 import { prestartThread, takePrestartedThread } from '../../src/engine/workers/thread-start.ts'
+import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { callText, openEngine } from '../support/engine.ts'
-import { file } from '../support/guest.ts'
-import { keepLog } from '../support/instance.ts'
+import { file, guest } from '../support/guest.ts'
+import { keepLog, settingsOf } from '../support/instance.ts'
 
 const open = (guest: string, options: Partial<WorkersOptions> = {}) =>
   openEngine({ name: 'workers', runtime: kernel }, guest, options)
@@ -232,4 +235,63 @@ test('a thread that no engine takes ends', async () => {
   vi.advanceTimersByTime(60_000)
   expect(takePrestartedThread('kernel')).toBeUndefined()
   expect(await ended.mock.results[0]?.value).toBeTypeOf('number')
+})
+
+/** A thread that has not begun to run anything. */
+async function startThread(concurrent: number) {
+  const { log: _log, ...settings } = settingsOf()
+  const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(guest('echo'))
+  const kind = threadKind({
+    plugin: { name, digest, module, merge, imports, exports, memories, linked },
+    runtime: 'kernel',
+    settings,
+    functions: undefined,
+    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
+    services: [],
+    bridge: new HostBridge({ run: () => undefined }, true),
+    log: keepLog(),
+    concurrent,
+    timeoutMs: 1_000,
+  })
+  const nothing = () => undefined
+  const owner = { ready: nothing, free: nothing, asking: nothing, answered: nothing, late: nothing }
+  const thread = kind.start({ ...owner, broken: nothing, ended: nothing })
+  onTestFinished(async () => void (await thread.end()))
+  return thread
+}
+
+/** A time in which the event loop was blocked. */
+const blocked = (ms: number) => ({ from: 1_000_000, to: 1_000_000 + ms, cpuMs: 0 })
+
+/** Blocks the event loop. */
+const block = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+
+test('a thread is excused for as long as the event loop was blocked, up to a limit', async () => {
+  const thread = await startThread(1)
+  thread.wake()
+  const woken = performance.now()
+  block()
+  thread.creditBlockedTime(blocked(0), 1_000_000)
+  let now = performance.now()
+  expect(thread.silentMs()).toBeGreaterThanOrEqual(now - woken)
+  thread.creditBlockedTime(blocked(1_000_000), 1_000_000)
+  expect(thread.silentMs()).toBeLessThanOrEqual(performance.now() - now)
+  const excused = performance.now()
+  block()
+  now = performance.now()
+  thread.creditBlockedTime(blocked(1_000_000), Number.MIN_VALUE)
+  expect(thread.silentMs()).toBeGreaterThanOrEqual(now - excused)
+})
+
+test('a thread with several guests is silent only while a call waits for it', async () => {
+  const thread = await startThread(2)
+  expect(thread.silentMs()).toBe(0)
+  await turn()
+  expect(thread.silentMs()).toBe(0)
+  thread.give(new PendingCall('echo', new Uint8Array(), { log: keepLog() }))
+  thread.silentMs()
+  const since = performance.now()
+  let now = since
+  while (now === since) now = performance.now()
+  expect(thread.silentMs()).toBeGreaterThan(0)
 })

@@ -33,7 +33,11 @@ export function enginesOf(runtime: Runtime): readonly EngineKind[] {
 export async function openEngine(
   { name, runtime, isLazy = false, concurrent = 1 }: EngineKind,
   guestName: string,
-  options: Partial<WorkersOptions> & { readonly processes?: GuestProcesses } = {},
+  options: Partial<WorkersOptions> & {
+    readonly processes?: GuestProcesses
+    /** The name of a process that it shares. */
+    readonly process?: string
+  } = {},
 ): Promise<Engine> {
   const { log: _log, ...settings } = settingsOf()
   const { log = keepLog() } = options
@@ -79,7 +83,7 @@ export async function openEngine(
           digest,
           modules: uncompiled ?? [],
         },
-        group: (options.processes ?? new GuestProcesses({}, log)).group(undefined),
+        group: (options.processes ?? new GuestProcesses({}, log)).group(options.process),
         needs: {
           heapMiB: 128,
           dataBytes: 4 * 2 ** 30,

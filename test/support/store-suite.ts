@@ -374,11 +374,12 @@ export const describeStore = ({ kind, open }: StoreKind) =>
     test('has all entries or none, or says that it failed, if filling it fails', async () => {
       const store = await openEmpty(open)
       await store.set('n', 'before', bytes('x'))
+      const failure = new Error('the file ends')
       function* broken() {
         yield { namespace: 'n', key: 'after', value: bytes('y') }
-        throw new Error('the file ends')
+        throw failure
       }
-      await expect(store.restore(broken(), true)).rejects.toThrow('the file ends')
+      await expect(store.restore(broken(), true)).rejects.toBe(failure)
       expect(await keysOf(store, 'n')).toEqual(kind === 'lmdb' ? ['before'] : ['after'])
     })
 

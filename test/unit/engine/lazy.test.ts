@@ -71,10 +71,12 @@ test('it is closed when it has had no call for the idle time, and opened again b
 test('it stays open if closing it would lose its memory, or a call runs, or there is no idle time', async () => {
   const stateful = lazyEngine({ maySleep: false }, { idleMs: 1_000 })
   const busy = lazyEngine({ open: async () => fakeEngine({ running: 1 }) }, { idleMs: 1_000 })
+  const full = lazyEngine({ open: async () => fakeEngine({ running: 1, waiting: 1 }) }, { idleMs: 1_000 })
   const never = lazyEngine({}, { idleMs: 0 })
-  for (const { lazy } of [stateful, busy, never]) await callText(lazy, 'run', '')
+  const all = [stateful, busy, full, never]
+  for (const { lazy } of all) await callText(lazy, 'run', '')
   vi.advanceTimersByTime(10_000)
-  for (const { lazy } of [stateful, busy, never]) expect(lazy.stats.instances).toBe(1)
+  for (const { lazy } of all) expect(lazy.stats.instances).toBe(1)
 })
 
 test('where there are too many, the one that was not used for longest is closed', async () => {

@@ -50,6 +50,15 @@ test('whatever bytes a process sends, they are plain data, or refused', () => {
   fc.assert(fc.property(mutated, check), { numRuns: runs(300) })
 })
 
+test.each([
+  ['lists', (value: unknown) => [value]],
+  ['objects', (value: unknown) => ({ value })],
+])('%s are nested up to a limit', (_what, wrap) => {
+  const nested = (levels: number): unknown => (levels === 0 ? 1 : wrap(nested(levels - 1)))
+  expect(unpack(pack(nested(16)))).toEqual(nested(16))
+  expect(() => unpack(pack(nested(17)))).toThrow(RangeError)
+})
+
 test('no name makes more than a property of plain data', () => {
   const value = unpack(pack(JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}')))
   expect(Object.getPrototypeOf(value)).toBe(Object.prototype)

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { SLOTS, ThreadState } from '../../../src/engine/workers/thread-state.ts'
 
 /** Both sides of the memory that threads share. */
@@ -88,6 +88,21 @@ test('since when a thread waits for the host is known while it waits', () => {
   expect(main.waitsSince()).toBe(1_000)
   worker.endAsking()
   expect(main.waitsSince()).toBeUndefined()
+})
+
+test('a thread that naps is notified of a reply, and one that is awake or sleeps is not', () => {
+  const { worker, main } = openSides()
+  const notify = vi.spyOn(Atomics, 'notify')
+  onTestFinished(() => notify.mockRestore())
+  worker.stayAwake()
+  main.replied()
+  worker.beginNap()
+  worker.nap(0)
+  main.replied()
+  expect(notify).not.toHaveBeenCalled()
+  worker.beginNap()
+  main.replied()
+  expect(notify).toHaveBeenCalledTimes(1)
 })
 
 test('a thread that naps is woken without a message, and one that sleeps needs one', () => {

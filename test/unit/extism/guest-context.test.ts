@@ -49,6 +49,16 @@ describe('a context', () => {
     expect(text(read)).toBe('ddd')
   })
 
+  test('has the input as it was when a guest began to wait', async () => {
+    const { context, blocks, call, text } = open()
+    const input = new Uint8Array(10_000).fill(0x61)
+    blocks.input(input)
+    const at = call('input_offset')
+    const waited = GuestContext.runAsync(context, async () => text(at), [])
+    input.fill(0x62)
+    expect([await waited, text(at)]).toEqual(['a'.repeat(10_000), 'a'.repeat(10_000)])
+  })
+
   test('has variables up to a limit', () => {
     const { context } = open({ memory: { maxVarBytes: 6 } })
     context.setVariable('a', 'abc')

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { type CallContext, createPlugin, type Plugin } from '../../../src/extism.ts'
 import { extismGuest } from '../../support/extism-guest.ts'
+import { guestBytes } from '../../support/guest.ts'
 
 const LENGTH = 10_000
 
@@ -100,4 +101,26 @@ test('an input that exceeds the limit is refused before it is copied, and the ne
   // The input, and a copy of it.
   expect(await text(plugin.call('run_copy', letters('a')))).toBe('a'.repeat(LENGTH))
   expect((await plugin.call('echo', new Uint8Array(65_536)))?.byteLength).toBe(65_536)
+})
+
+test('modules in a circle share functions, and nothing else', async () => {
+  const circle = (imported: string, exported: string) => {
+    const side = (other: string) =>
+      guestBytes(`(module (import "${other}" "shared" ${imported}) ${exported}
+        (func (export "ready") (result i32) (i32.const 0)))`)
+    const main = `(module (import "left" "ready" (func $ready (result i32)))
+      (func (export "run") (result i32) (call $ready)))`
+    return createPlugin({
+      wasm: [
+        { data: side('right'), name: 'left' },
+        { data: side('left'), name: 'right' },
+        { data: guestBytes(main), name: 'main' },
+      ],
+    })
+  }
+  const plugin = await circle('(func)', '(func (export "shared"))')
+  expect(await plugin.call('run')).toBeNull()
+  await expect(circle('(global i32)', '(global (export "shared") i32 (i32.const 1))')).rejects.toThrow(
+    'circular imports of type="global" are not supported',
+  )
 })

@@ -101,6 +101,10 @@ const DAMAGES: readonly (readonly [what: string, damage: (bytes: Buffer) => Buff
       return bytes
     },
   ],
+  [
+    'the key of a branch beyond its page',
+    (bytes) => written(bytes, entryOf(bytes, valuesRoot(bytes)) + 6, 4_090),
+  ],
 ]
 
 function written(bytes: Buffer, at: number, value: number): Buffer {
@@ -130,10 +134,14 @@ function valuesRoot(bytes: Buffer): number {
   return bytes.readUInt32LE(name + 'values\0'.length + 40)
 }
 
+/** Where the first entry of a page is. */
+function entryOf(bytes: Buffer, page: number): number {
+  return page * PAGE + 24 + bytes.readUInt16LE(page * PAGE + 24)
+}
+
 /** The page below the first entry of a page. */
 function childOf(bytes: Buffer, page: number): number {
-  const entry = page * PAGE + 24 + bytes.readUInt16LE(page * PAGE + 24)
-  return bytes.readUInt32LE(entry)
+  return bytes.readUInt32LE(entryOf(bytes, page))
 }
 
 function patched(bytes: Buffer, at: number, value: number): Buffer {
@@ -180,6 +188,19 @@ describe('the file of an lmdb store', () => {
     expect(await store.get('n', 'k')).toEqual(Uint8Array.of(1))
   })
 
+  test('has expiries of what expires, and of nothing else', async () => {
+    const path = newFolder()
+    const store = await openLmdbStore({ folder: path })
+    await store.set('n', 'expires', Uint8Array.of(1), { ttlMs: 60_000 })
+    await store.set('n', 'stays', Uint8Array.of(1))
+    await store.close()
+    const file = open({ path, noSubdir: false, overlappingSync: false })
+    onTestFinished(() => file.close())
+    expect(
+      DATABASES.map((name) => file.openDB({ name, encoding: 'binary', keyEncoding: 'binary' }).getCount()),
+    ).toEqual([2, 1])
+  })
+
   test('may end before pages that are free', async () => {
     const bytes = Buffer.from(original)
     for (const header of [0, PAGE]) {
@@ -189,6 +210,14 @@ describe('the file of an lmdb store', () => {
     const store = await openLmdbStore({ folder: folderOf(bytes) })
     onTestFinished(() => store.close())
     expect(await store.get('n', 'key 31')).toEqual(new Uint8Array(1).fill(31))
+  })
+
+  test('may have as many pages as were mapped', () => {
+    const bytes = Buffer.from(original)
+    const header = latestHeader(bytes)
+    const pages = bytes.readBigUInt64LE(header + 144) + 1n
+    bytes.writeBigUInt64LE(pages * BigInt(PAGE), header + 40)
+    expect(problemWith(join(folderOf(bytes), 'data.mdb'))).toBe(undefined)
   })
 
   test('is right whatever was written, also while it is written', async () => {

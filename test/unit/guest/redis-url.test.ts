@@ -23,6 +23,13 @@ test.each([
   'redis+sentinel://a%zz@host/primary',
 ])('%s is none', (url) => expect(redisUrlProblem(url)).toEqual(expect.any(String)))
 
+test.each([
+  'http://localhost',
+  'redis://a%zz@host',
+])('the problem of %s shows what a URL looks like', (url) => {
+  expect(redisUrlProblem(url)).toContain('redis://USER:PASSWORD@HOST:6379/0')
+})
+
 test('a problem does not repeat a password', () => {
   expect(redisUrlProblem('redis://user:hunter2%zz@host')).not.toContain('hunter2')
 })

@@ -24,6 +24,22 @@ test('of a response of many small pieces a bounded number is read in a turn of t
   while (!reader.isComplete) await turn()
 })
 
+test('a response that had to wait is read on when half of what is kept was taken', async () => {
+  const response = new IncomingMessage(new Socket())
+  const reader = new ResponseReader(response, 'a', 100, 10, {
+    news: () => undefined,
+    complete: () => undefined,
+    failed: (error) => expect.unreachable(error.message),
+  })
+  response.push('0123456789')
+  await turn()
+  expect([reader.bytes, response.isPaused()]).toEqual([10, true])
+  reader.take(4)
+  expect(response.isPaused()).toBe(true)
+  reader.take(1)
+  expect(response.isPaused()).toBe(false)
+})
+
 test('headers that come several times are one, by their names in lower case', () => {
   expect(joinHeaders(['A', '1', 'b', '2', 'a', '3'])).toEqual({ a: '1, 3', b: '2' })
   expect(joinHeaders([])).toEqual({})

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import type { ServiceCall, ServiceLink } from '../../../src/guest/services/service.ts'
-import { connectServices } from '../../../src/guest/services/services.ts'
+import { type ServiceCall, type ServiceLink, serviceUse } from '../../../src/guest/services/service.ts'
+import { connectServices, needsOfKernel } from '../../../src/guest/services/services.ts'
 import { openVars, type SharedVars } from '../../../src/guest/vars.ts'
 import { linkedPlugin } from '../../support/linked.ts'
-import { openServicesOf, serviceResources } from '../../support/services.ts'
+import { openServicesOf, SERVICE_OPTIONS, serviceResources } from '../../support/services.ts'
 
 const GUEST = `(module
   (import "wasm-serve:kv" "get" (func (param i64) (result i64)))
@@ -26,6 +26,12 @@ test('a route has the services that its options offer and its guests import', as
   const none = { kv: { access: 'none', namespace: 'a' } } as const
   expect((await openServicesOf(plugin, none)).names).toEqual(['stream'])
   expect((await openServicesOf(await linkedPlugin('(module)'))).names).toEqual([])
+})
+
+test('a guest that imports any function of streams cannot run in the SDK of Extism', async () => {
+  const needs = async (text: string) => needsOfKernel(serviceUse(SERVICE_OPTIONS, await linkedPlugin(text)))
+  expect(await needs(GUEST)).toEqual(['streams'])
+  expect(await needs('(module)')).toEqual([])
 })
 
 test('a service runs only its own operations, with arguments of their kinds', async () => {

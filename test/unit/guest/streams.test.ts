@@ -82,6 +82,16 @@ test('small writes wait for the next read, which brings them along', () => {
   ])
 })
 
+test('what waits stays as it is when the buffer grows', () => {
+  const { stream, asked } = openStream()
+  stream.write(encode('first '))
+  stream.write(encode('x'.repeat(20_000)))
+  stream.flush()
+  expect(asked.map(({ args: [bytes] }) => decode(bytes as Uint8Array))).toEqual([
+    `first ${'x'.repeat(20_000)}`,
+  ])
+})
+
 test('a write of more than a piece is sent as far as it fills pieces', () => {
   const { stream, asked } = openStream()
   stream.write(new Uint8Array(PIECE_BYTES * 2 + 1))

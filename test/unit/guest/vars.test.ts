@@ -34,4 +34,6 @@ test('names have a limit of their own, which deleting makes room in', () => {
   vars.set(long(65), bytes(0))
   vars.clear()
   for (let index = 0; index < 65; index++) vars.set(long(index), bytes(0))
+  vars.set('x'.repeat(65_536 - 65 * 1_000 - 48), bytes(0))
+  expect(() => vars.set('', bytes(0))).toThrow(VarsFull)
 })

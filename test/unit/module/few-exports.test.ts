@@ -9,8 +9,10 @@ import { loadInThread } from '../../../src/plugin/load-threads.ts'
 import { loadPlugin } from '../../../src/plugin/plugin.ts'
 import { exportAccessor } from '../../../src/runtime/export-accessor.ts'
 import { kernel } from '../../../src/runtime/kernel.ts'
+import { planLinks } from '../../../src/runtime/link-plan.ts'
 import { guestBytes } from '../../support/guest.ts'
-import { keepLog, openInstance } from '../../support/instance.ts'
+import { keepLog, openInstance, settingsOf } from '../../support/instance.ts'
+import { linkedPlugin } from '../../support/linked.ts'
 
 /** Functions of which each returns its number. */
 function functions(count: number): string {
@@ -130,4 +132,16 @@ test('an instance of a plug-in with many functions runs its initialiser, and wha
   expect(callIt('last')).toHaveLength(0)
   expect(() => callIt('f1')).toThrow(GuestError)
   expect(() => callIt('f300')).toThrow(FunctionUnknownError)
+})
+
+test('a plug-in of one module is linked in the form with few exports, and one of several as it is', async () => {
+  const many = `(module (memory (export "memory") 1) ${functions(300)})`
+  const main = `(module (import "side" "f7" (func $side (result i32))) ${functions(300)} (func (export "run") (result i32) (call $side)))`
+  const [one, two] = [await linkedPlugin(many), await linkedPlugin(main, { side: many })]
+  expect([one.fewExports, two.fewExports].map((form) => form instanceof WebAssembly.Module)).toEqual([
+    true,
+    true,
+  ])
+  expect(planLinks(one, settingsOf()).fewExports).toBe(one.fewExports)
+  expect(planLinks(two, settingsOf()).fewExports).toBeUndefined()
 })

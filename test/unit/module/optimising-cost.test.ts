@@ -1,8 +1,11 @@
-import { describe, expect, test } from 'vitest'
+import { syncBuiltinESMExports } from 'node:module'
+import v8 from 'node:v8'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { leb } from '../../../src/module/bytes.ts'
 import { codeOf, range } from '../../../src/module/instructions.ts'
 import { readModule } from '../../../src/module/module.ts'
 import { OPTIMISING_COST } from '../../../src/module/optimising-cost.ts'
+import { boundOptimiser } from '../../../src/platform/node-workarounds.ts'
 import { bytesOf, codeSection, list, moduleOf, repeated, section } from '../../support/module-bytes.ts'
 
 type Code = number | readonly number[] | Uint8Array
@@ -329,4 +332,16 @@ describe('the estimated cost of optimising', () => {
       readModule(bytes, { limits: { ...limits, ...Object.fromEntries(flags) } }, 'test'),
     ).not.toThrow()
   })
+})
+
+test('V8 optimises one function at a time, and copies no values into branches', () => {
+  const flags: string[] = []
+  const set = vi.spyOn(v8, 'setFlagsFromString').mockImplementation((flag) => void flags.push(flag))
+  onTestFinished(() => {
+    set.mockRestore()
+    syncBuiltinESMExports()
+  })
+  syncBuiltinESMExports()
+  boundOptimiser()
+  expect(flags).toEqual(['--wasm-num-compilation-tasks=1', '--no-turbo-splitting'])
 })

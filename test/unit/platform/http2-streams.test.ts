@@ -1,7 +1,9 @@
-import type { Http2Stream } from 'node:http2'
+import { once } from 'node:events'
+import { connect, createServer, type Http2Session, type Http2Stream } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
-import { OpenStreams } from '../../../src/platform/http2-streams.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { keepOpenStreamsOnly, OpenStreams } from '../../../src/platform/http2-streams.ts'
 
 test('the table of open streams behaves as a map does', () => {
   const id = fc.nat({ max: 400 }).map((n) => 2 * n + 1)
@@ -22,4 +24,18 @@ test('the table of open streams behaves as a map does', () => {
       expect(seen.length).toBe(model.size)
     }),
   )
+})
+
+test('a new connection keeps its open streams, and no others', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const accepted = once(server, 'session')
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  onTestFinished(() => client.destroy())
+  const [session]: Http2Session[] = await accepted
+  if (!session) throw new Error('no session')
+  keepOpenStreamsOnly(session)
+  const parts = Object.getOwnPropertySymbols(session).map((key) => Reflect.get(session, key))
+  expect(parts.filter((part) => part?.streams instanceof OpenStreams)).toHaveLength(1)
 })

@@ -71,7 +71,7 @@ test('a thread counts for whom it worked last', async () => {
   expect(register.countStuck({ digest: 'first' })).toBe(0)
   expect([register.countStuck(OWNER), gate.isStuck]).toEqual([1, true])
   thread.emit('exit')
-  expect([register.countStuck(OWNER), gate.isStuck]).toEqual([0, false])
+  expect([register.countStuck(OWNER), register.countStuck(), gate.isStuck]).toEqual([0, 0, false])
 })
 
 test('who may start waits while threads end', async () => {
