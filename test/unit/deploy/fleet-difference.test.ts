@@ -81,6 +81,12 @@ test('routes, options, plug-ins and defaults that differ are named', () => {
   ])
 })
 
+test('a route is named by its methods, host and URL', () => {
+  const route = { url: '/x', host: 'a.example', method: ['GET', 'POST'], plugin: 'echo.wasm' }
+  const { routes } = differenceOf(state({ routes: [ROUTE] }), state({ routes: [ROUTE, route] }))
+  expect(routes).toMatchObject([{ route: 'GET,POST a.example/x', change: 'added' }])
+})
+
 test('a changed secret differs and is not shown, and a variable is shown by its name', () => {
   const [one, other] = ['first-literal-key', 'other-literal-key'].map((key) =>
     state({ apiKeys: [key], routes: [ROUTE] }),

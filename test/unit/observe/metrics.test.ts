@@ -43,3 +43,25 @@ test('of routes that are gone, a hundred keep their metrics, and the first of th
   meters.of(meterLabels('/new', 'a', 'd')).count(CALL, 'ok')
   expect(countsOf(meters)).toContainEqual(['/new', 1])
 })
+
+test('WebSockets are counted by the codes that close them, and unknown codes together', () => {
+  const meters = new Meters()
+  const meter = meters.of(meterLabels('/', 'a', 'd'))
+  const codes = [1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011, 1012, 1013]
+  for (const code of [...codes, 1014, 4000]) meter.countClosed(code)
+  expect(Object.fromEntries(meters.all[0]?.sockets.counted ?? [])).toEqual({
+    closed: 14,
+    ...Object.fromEntries(codes.map((code) => [`close ${code}`, 1])),
+    'close other': 2,
+  })
+})
+
+test('exchanges with streams that take half an hour, an hour and longer are told apart', () => {
+  const meters = new Meters()
+  const meter = meters.of(meterLabels('/', 'a', 'd'))
+  const stream = { received: 0, sent: 0, firstByteMs: undefined, isBroken: false }
+  for (const ms of [1_800_000, 3_600_000, 3_600_001]) meter.countStream(stream, ms)
+  const { bounds = [], counts = [] } = meters.all[0]?.streams.durationMs ?? {}
+  expect(bounds.slice(-2)).toEqual([1_800_000, 3_600_000])
+  expect([...counts].slice(-3)).toEqual([1, 1, 1])
+})
