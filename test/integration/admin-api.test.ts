@@ -288,6 +288,24 @@ test('the first digits of a digest name a version, and a name that is nearly rig
   ])
 })
 
+test('the description of the API has If-Match for all that changes something, and nowhere else', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  type Operation = { readonly parameters: readonly { readonly name: string; readonly in: string }[] }
+  const { paths } = (await api('GET', '/openapi.json')).body as {
+    paths: Record<string, Record<string, Operation>>
+  }
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { parameters }]) => ({ path, method, parameters })),
+  )
+  expect(operations.length).toBeGreaterThan(20)
+  for (const { path, method, parameters } of operations)
+    expect([path, method, parameters.some(({ name }) => name === 'If-Match')]).toEqual([
+      path,
+      method,
+      method !== 'get',
+    ])
+})
+
 test('If-Match refuses what was not meant for what is served now', async () => {
   const { api, adminUrl } = await startWithAdmin([guest('echo')])
   const tag = (await api('GET', '/api/plugins/echo')).headers.get('etag') ?? ''

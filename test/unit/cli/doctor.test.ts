@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import Module from 'node:module'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { run } from '../../support/cli.ts'
 
@@ -20,6 +21,22 @@ test('doctor says what each optional package is for', async () => {
     expect([name, detail]).toEqual([name, expect.stringMatching(/(?:^|, )for \S/)])
     expect([name, detail]).toEqual([name, expect.not.stringContaining('for an option')])
   }
+})
+
+test('a package that is missing is said, with what installs it; one that can only be imported is there', async () => {
+  const resolver = Module as object as { _resolveFilename(name: string, ...more: unknown[]): string }
+  const original = resolver._resolveFilename
+  const resolve = vi.spyOn(resolver, '_resolveFilename').mockImplementation((name, ...more) => {
+    const code = { jose: 'MODULE_NOT_FOUND', lmdb: 'ERR_PACKAGE_PATH_NOT_EXPORTED' }[name]
+    if (code !== undefined) throw Object.assign(new Error(), { code })
+    return original(name, ...more)
+  })
+  onTestFinished(() => resolve.mockRestore())
+  const { stdout } = await run(['doctor', '--json'], { PATH: '/nowhere' })
+  const found: readonly (Finding & { readonly ok: boolean })[] = JSON.parse(stdout).findings
+  expect(found.filter(({ kind, ok }) => kind === 'package' && !ok)).toEqual([
+    { kind: 'package', name: 'jose', ok: false, detail: 'npm install jose, for jwt' },
+  ])
 })
 
 const TYPESCRIPT = '; 22.13 has TypeScript without esbuild'

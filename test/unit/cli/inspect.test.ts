@@ -35,3 +35,11 @@ test.each([
   expect(await guess(...names)).toEqual({ name: toolchain, because: `it exports ${names.join(', ')}` })
   for (const name of names) expect(await guess(...names.filter((each) => each !== name))).toBeNull()
 })
+
+test.each([
+  ['needed, and on unless --no-wasi', '(import "wasi_snapshot_preview1" "sched_yield" (func (result i32)))'],
+  ['not needed', ''],
+])('WASI is %s', async (said, imports) => {
+  const path = file('wasi.wasm', guestBytes(`(module ${imports} (func (export "go")))`))
+  expect((await run(['inspect', path])).stdout).toContain(`\nWASI: ${said}\n`)
+})

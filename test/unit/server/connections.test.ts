@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   type BusyConnection,
+  cutUnread,
   limitUnread,
   logDrops,
   trackConnections,
@@ -59,6 +60,31 @@ describe('with the clock of a test', () => {
     server.emit('listening')
     return { server, log }
   }
+
+  /** A connection whose client reads. */
+  const reading = (port: number, writableLength: number) => {
+    const handle = { bytesWritten: 0, writeQueueSize: 0 }
+    return Object.assign(socketOf(port), { writableLength, _handle: handle, destroy: vi.fn() })
+  }
+
+  test('a client that reads nothing of its answer is cut off, and neither one that reads nor one that has it all', () => {
+    const server = openServer()
+    const log = keepLog()
+    const [stuck, slow, idle] = [reading(1, 100), reading(2, 100), reading(3, 0)]
+    const connections = new Map([stuck, slow, idle].map((socket) => [socket, undefined]))
+    cutUnread(server as never, connections as never, 1_000, log as never)
+    server.emit('listening')
+    for (let times = 0; times < 4; times++) {
+      slow._handle.bytesWritten++
+      vi.advanceTimersByTime(500)
+    }
+    const cut = [stuck, slow, idle].map(({ destroy }) => destroy.mock.calls.length > 0)
+    expect(cut).toEqual([true, false, false])
+    expect(log.lines).toEqual(
+      Array(2).fill(expect.objectContaining({ level: 'debug', fields: { bytes: 100 } })),
+    )
+    server.emit('close')
+  })
 
   const takes = (bytes: number, ended: number[]): BusyConnection => ({
     bytes,
