@@ -2,7 +2,7 @@ import { createHash, generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
+import { startWithAdmin, TOKEN, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { functions } from '../support/module-bytes.ts'
@@ -304,6 +304,34 @@ test('the description of the API has If-Match for all that changes something, an
       method,
       method !== 'get',
     ])
+})
+
+test('the tag of a change is that of what is served after it', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  const tagOf = async (method: string, bytes?: Uint8Array) =>
+    (await api(method, '/api/plugins/echo', bytes)).headers.get('etag')
+  const before = await tagOf('GET')
+  const changed = await tagOf('PUT', UPPER)
+  expect(changed).not.toBe(before)
+  expect(await tagOf('GET')).toBe(changed)
+})
+
+test('lines of a streamed call have the milliseconds since the request', async () => {
+  const { adminUrl } = await startWithAdmin([guest('echo')])
+  const begun = performance.now()
+  const answer = await fetch(`${adminUrl}/api/streams`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+    body: '{"url":"/"}',
+  })
+  const times = (await answer.text())
+    .trim()
+    .split('\n')
+    .map((line): number => JSON.parse(line).ms)
+  const took = performance.now() - begun
+  expect(times.length).toBeGreaterThan(1)
+  expect(times).toEqual([...times].sort((one, other) => one - other))
+  for (const ms of times) expect(ms).toBeLessThanOrEqual(took)
 })
 
 test('If-Match refuses what was not meant for what is served now', async () => {

@@ -33,6 +33,17 @@ describe('connections', () => {
     expect([...connections.keys()]).toEqual([two])
   })
 
+  test('with TLS are one each, also if a peer has a new one before its last one is closed', () => {
+    const server = openServer()
+    const connections = trackTlsConnections(server as never)
+    const [before, accepted, secure] = [socketOf(1), socketOf(1), socketOf(1)]
+    server.emit('connection', before)
+    server.emit('connection', accepted)
+    before.emit('close')
+    server.emit('secureConnection', secure)
+    expect([...connections.keys()]).toEqual([secure])
+  })
+
   test('with TLS are the accepted one until the handshake is complete, and then that of requests', () => {
     const server = openServer()
     const connections = trackTlsConnections(server as never)
