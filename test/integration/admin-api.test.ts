@@ -306,6 +306,24 @@ test('the description of the API has If-Match for all that changes something, an
     ])
 })
 
+test('calls that are split between other versions in the same shares go to these', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const versions = [ECHO, UPPER, guestBytes('silent')]
+  for (const bytes of versions) expect((await api('PUT', '/api/plugins/echo', bytes)).status).toBe(200)
+  const [echo = '', ...others] = versions.map(sha)
+  const answers = []
+  for (const other of others) {
+    const traffic = [echo, other].map((digest) => ({ digest, percent: 50 }))
+    expect((await api('PUT', '/api/plugins/echo/traffic', traffic)).status).toBe(200)
+    const all = await Promise.all(Array.from({ length: 60 }, () => post('/', 'abc')))
+    answers.push([...new Set(all.map(([, body]) => body))].sort())
+  }
+  expect(answers).toEqual([
+    ['ABC', 'abc'],
+    ['', 'abc'],
+  ])
+})
+
 test('the tag of a change is that of what is served after it', async () => {
   const { api } = await startWithAdmin([guest('echo')])
   const tagOf = async (method: string, bytes?: Uint8Array) =>
