@@ -189,3 +189,20 @@ test.each([0, 1])('lines of guests are dropped beyond logRate, and counted: %d t
     .poll(() => ofGuest().filter(({ msg }) => String(msg).includes('logRate')).length)
     .toBeGreaterThan(0)
 })
+
+test("a user's logger that has no levels gets all lines", async () => {
+  const lines: unknown[] = []
+  const nothing = () => undefined
+  const log: FastifyBaseLogger = {
+    ...{ level: 'info', silent: nothing, trace: nothing, debug: nothing, warn: nothing, error: nothing },
+    ...{ fatal: nothing, info: (fields: unknown, message?: string) => void lines.push([message, fields]) },
+    child: () => log,
+  }
+  const app = await createServer({ stallMs: 0, accessLog: true, routes: [{ plugin: guest('echo') }] }, log)
+  onTestFinished(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  await (await fetch(url, { method: 'POST', body: 'hi' })).text()
+  await expect
+    .poll(() => lines)
+    .toContainEqual(['request', expect.objectContaining({ method: 'POST', status: 200, bytes: 2 })])
+})

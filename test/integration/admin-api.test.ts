@@ -2,7 +2,7 @@ import { createHash, generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startWithAdmin, temporaryFolder } from '../support/admin-api.ts'
+import { startWithAdmin, TOKEN, temporaryFolder } from '../support/admin-api.ts'
 import { run } from '../support/cli.ts'
 import { guest, guestBytes } from '../support/guest.ts'
 import { functions } from '../support/module-bytes.ts'
@@ -286,6 +286,70 @@ test('the first digits of a digest name a version, and a name that is nearly rig
     422,
     expect.stringContaining('did you mean "timeoutMs"?'),
   ])
+})
+
+test('the description of the API has If-Match for all that changes something, and nowhere else', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  type Operation = { readonly parameters: readonly { readonly name: string; readonly in: string }[] }
+  const { paths } = (await api('GET', '/openapi.json')).body as {
+    paths: Record<string, Record<string, Operation>>
+  }
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { parameters }]) => ({ path, method, parameters })),
+  )
+  expect(operations.length).toBeGreaterThan(20)
+  for (const { path, method, parameters } of operations)
+    expect([path, method, parameters.some(({ name }) => name === 'If-Match')]).toEqual([
+      path,
+      method,
+      method !== 'get',
+    ])
+})
+
+test('calls that are split between other versions in the same shares go to these', async () => {
+  const { api, post } = await startWithAdmin([guest('echo')])
+  const versions = [ECHO, UPPER, guestBytes('silent')]
+  for (const bytes of versions) expect((await api('PUT', '/api/plugins/echo', bytes)).status).toBe(200)
+  const [echo = '', ...others] = versions.map(sha)
+  const answers = []
+  for (const other of others) {
+    const traffic = [echo, other].map((digest) => ({ digest, percent: 50 }))
+    expect((await api('PUT', '/api/plugins/echo/traffic', traffic)).status).toBe(200)
+    const all = await Promise.all(Array.from({ length: 60 }, () => post('/', 'abc')))
+    answers.push([...new Set(all.map(([, body]) => body))].sort())
+  }
+  expect(answers).toEqual([
+    ['ABC', 'abc'],
+    ['', 'abc'],
+  ])
+})
+
+test('the tag of a change is that of what is served after it', async () => {
+  const { api } = await startWithAdmin([guest('echo')])
+  const tagOf = async (method: string, bytes?: Uint8Array) =>
+    (await api(method, '/api/plugins/echo', bytes)).headers.get('etag')
+  const before = await tagOf('GET')
+  const changed = await tagOf('PUT', UPPER)
+  expect(changed).not.toBe(before)
+  expect(await tagOf('GET')).toBe(changed)
+})
+
+test('lines of a streamed call have the milliseconds since the request', async () => {
+  const { adminUrl } = await startWithAdmin([guest('echo')])
+  const begun = performance.now()
+  const answer = await fetch(`${adminUrl}/api/streams`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+    body: '{"url":"/"}',
+  })
+  const times = (await answer.text())
+    .trim()
+    .split('\n')
+    .map((line): number => JSON.parse(line).ms)
+  const took = performance.now() - begun
+  expect(times.length).toBeGreaterThan(1)
+  expect(times).toEqual([...times].sort((one, other) => one - other))
+  for (const ms of times) expect(ms).toBeLessThanOrEqual(took)
 })
 
 test('If-Match refuses what was not meant for what is served now', async () => {

@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -27,6 +36,15 @@ test('list shows each file and the sum, without control characters', async () =>
   expect(stdout).toMatch(new RegExp(`content +${DIGEST} +12 +\\d{4}-`))
   expect(stdout).toContain(`registry.example/\\u001b[2J:1 (sha256:${DIGEST.slice(0, 12)})`)
   expect(stdout).toMatch(/all +2 files/)
+})
+
+test('list shows checked modules as one line', async () => {
+  const folder = await newCache()
+  mkdirSync(join(folder, 'modules', '1'), { recursive: true })
+  for (const digit of ['a', 'b']) writeFileSync(join(folder, 'modules', '1', digit.repeat(64)), 'abc')
+  const { stdout } = await run(['cache', 'list', '--cache-folder', folder])
+  expect(stdout).toMatch(/^ *module +2 files +6 +\d{4}-/m)
+  expect(stdout).toMatch(/^ *all +4 files/m)
 })
 
 test('list prints data', async () => {

@@ -227,6 +227,7 @@ const badCalls: readonly [name: string, args: string[], env: Record<string, stri
   ['a flag without its value', [echo, '--port'], {}, '--port: needs a value'],
   ['a flag where a value belongs', [echo, '--host', '--port', '1'], {}, '--host: needs a value'],
   ['a port that is no number', [echo, '--port', '80a'], {}, '--port', '"80a"'],
+  ['a port of too many digits', [echo, '1'.repeat(16)], {}, 'port: must be a whole number'],
   ['a port that is too large', [echo, '--port', '65536'], {}, '--port', '65535'],
   ['a plug-in given twice', [echo, '-m', echo], {}, 'plug-in', 'twice'],
   ['more memory than there is', [echo, '--memory-max', '65537'], {}, '--memory-max', '65536'],

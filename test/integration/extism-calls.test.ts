@@ -56,6 +56,13 @@ async function openPlugin(data: Uint8Array, options: ExtismPluginOptions): Promi
   return opened
 }
 
+test('programs that use the SDK of Extism find the capabilities that it would have here', () => {
+  expect(CAPABILITIES).toMatchObject({
+    ...{ allowSharedBufferCodec: false, manifestSupportsPaths: true, crossOriginChecksEnforced: false },
+    ...{ fsAccess: true, hasWorkerCapability: true, supportsWasiPreview1: true, supportsTimeouts: true },
+  })
+})
+
 describe.each([
   ['inline', false],
   ['in a worker', true],

@@ -1,3 +1,4 @@
+import { sensitiveHeaders } from 'node:http2'
 import { expect, onTestFinished, test } from 'vitest'
 import type { RouteOptions } from '../../src/options/options.ts'
 import { guest } from '../support/guest.ts'
@@ -7,11 +8,15 @@ import { listenAll } from '../support/serve.ts'
 
 const { ca, tls } = localhostTls()
 
-/** @returns a function that asks a route over HTTP/2. */
-async function open(route: Partial<RouteOptions> = {}) {
+async function openSession(route: Partial<RouteOptions> = {}) {
   const running = await listenAll([{ plugin: guest('echo'), ...route }], { tls, http2: true })
   onTestFinished(() => running.drain())
-  const session = await openHttp2(running.port, ca)
+  return openHttp2(running.port, ca)
+}
+
+/** @returns a function that asks a route over HTTP/2. */
+async function open(route: Partial<RouteOptions> = {}) {
+  const session = await openSession(route)
   return async (headers: Record<string, string>) => {
     const { status, body, headers: answered } = await ask(session, '', headers)
     return { status, code: /"code":"(\w+)"/.exec(body)?.[1], allow: answered.allow }
@@ -73,4 +78,11 @@ test('over HTTP/2, too, a parameter of a URL is as long as the head may be', asy
     status: 431,
     code: 'WASM_SERVE_HEADERS_TOO_LARGE',
   })
+})
+
+test('the id of a request is indexed neither by the server nor by what is between, as it is another in each answer', async () => {
+  const session = await openSession()
+  const { headers } = await ask(session, 'hi')
+  expect(headers['x-request-id']).toBeTypeOf('string')
+  expect(Object.getOwnPropertyDescriptor(headers, sensitiveHeaders)?.value).toEqual(['x-request-id'])
 })

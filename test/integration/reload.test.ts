@@ -1,14 +1,15 @@
 import { expect, test } from 'vitest'
 import { openLog } from '../../src/observe/log/log.ts'
-import { checkServerOptions } from '../../src/options/options.ts'
+import { checkServerOptions, type RouteOptions } from '../../src/options/options.ts'
 import { createApp } from '../../src/server/app.ts'
 import { guest } from '../support/guest.ts'
 import { listen } from '../support/serve.ts'
 import { open } from '../support/socket.ts'
+import { openSocket } from '../support/web-socket.ts'
 
 /** An app to put in the place of another. */
-async function appOf(name: string) {
-  const options = checkServerOptions({ logLevel: 'silent', routes: [{ plugin: guest(name) }] })
+async function appOf(name: string, route: Partial<RouteOptions> = {}) {
+  const options = checkServerOptions({ logLevel: 'silent', routes: [{ plugin: guest(name), ...route }] })
   const { app } = await createApp(options, openLog('silent'))
   return app
 }
@@ -54,4 +55,18 @@ test('the engines of an app that was replaced are closed', async () => {
   await server.replace(app)
   const answer = await fetch(server.url, { method: 'POST', body: 'abc' })
   expect([answer.status, (await answer.json()).code]).toEqual([503, 'WASM_SERVE_ENGINE_CLOSED'])
+})
+
+test('each app that is swapped in gets the handshakes of WebSockets, and one without gets none', async () => {
+  const route = { contract: 'websocket' } as const
+  const server = await listen({ plugin: guest('echo'), ...route })
+  for (let round = 0; round < 2; round++) {
+    await server.replace(await appOf('echo', route))
+    const { socket, next } = await openSocket(server.port)
+    socket.send(`${round}`)
+    expect(await next()).toBe(`${round}`)
+    socket.close()
+  }
+  await server.replace(await appOf('echo'))
+  await expect(openSocket(server.port)).rejects.toThrow('status')
 })

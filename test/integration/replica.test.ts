@@ -1,9 +1,11 @@
+import { expect, onTestFinished, test } from 'vitest'
 import { openLink } from '../../src/deploy/processes/link.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
 import { openLog } from '../../src/observe/log/log.ts'
+import { guest } from '../support/guest.ts'
 import { openChannels, planReceived, startHere } from '../support/in-process.ts'
-import { type OpenReplica, openLocal, testReplica } from '../support/replica-suite.ts'
+import { type OpenReplica, openControl, openLocal, testReplica } from '../support/replica-suite.ts'
 
 const openLinked: OpenReplica = async (state, module) => {
   const { local } = await openLocal(state, module)
@@ -25,3 +27,18 @@ const openSet: OpenReplica = async (state, module) => {
 testReplica('of this process', openLocal)
 testReplica('at the other end of a link', openLinked)
 testReplica('of several processes', openSet)
+
+test('a replica whose server ends prepares nothing more, and serves what it has until then', async () => {
+  const control = openControl()
+  const routes = (name: string) => [{ url: '/', plugin: guest(name) }]
+  const { local } = await openLocal(await control.state(3, routes('echo')), control.module)
+  onTestFinished(async () => {
+    await local.app.close()
+    await local.close()
+  })
+  local.refuse()
+  const late = local.prepare(await control.state(4, routes('upper')), 'test')
+  await expect(late).rejects.toMatchObject({ code: 'WASM_SERVE_CHANGE_REFUSED' })
+  expect(await local.status()).toMatchObject({ revision: 3, prepared: undefined })
+  expect((await local.app.inject({ method: 'POST', url: '/', payload: 'abc' })).body).toBe('abc')
+})

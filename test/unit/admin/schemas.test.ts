@@ -103,6 +103,11 @@ test.each<[name: keyof typeof bodies, taken: readonly unknown[], refused: readon
   expect(refused.filter((body) => check(body))).toEqual([])
 })
 
+test.each(['Answer', 'CallLine'] as const)('an answer to a call may have any headers: %s', (name) => {
+  const check = plain.compile(SCHEMAS[name].properties?.headers ?? false)
+  expect(check({ 'x-a': 'b', 'set-cookie': ['a', 'b'] })).toBe(true)
+})
+
 test('a call is a POST without a body, unless it says more', () => {
   const fill = new Ajv2020({ useDefaults: true })
   const filled = [bodies.call, bodies.streamedCall].map((schema) => {

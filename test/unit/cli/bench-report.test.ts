@@ -64,8 +64,12 @@ test('a bar is as long as its share, and never empty where there is a value', ()
     ['█'.repeat(20), '200'],
     ['▏', '1'],
   ])
-  const part = renderMeasurement(measurementOf([...Array(40 * 8).fill(1), ...Array(13).fill(10)]), true)
-  expect(part).toMatch(/ {2}█▋ +13$/m)
+  for (const [place, eighth] of ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'].entries()) {
+    const values = [...Array(40 * 8).fill(1), ...Array(8 + place).fill(10)]
+    expect(renderMeasurement(measurementOf(values), true)).toMatch(
+      new RegExp(` {2}█${eighth} +${8 + place}$`, 'm'),
+    )
+  }
 })
 
 const ROWS: readonly ComparisonRow[] = [

@@ -14,7 +14,16 @@ const read = (words: readonly string[], environment = {}) => {
 describe('a command that runs a guest without a server', () => {
   test.each([
     ...['config', 'memory-max', 'allow-path', 'runtime', 'link', 'timeout', 'workers', 'allow-host'],
-    ...['isolation', 'log-level', 'cache-folder', 'max-functions', 'store', 'store-max', 'function'],
+    ...[
+      'isolation',
+      'log-level',
+      'cache-folder',
+      'max-functions',
+      'store',
+      'store-max',
+      'store-timeout-ms',
+      'function',
+    ],
   ])('takes --%s', (name) => {
     expect(names).toContain(name)
   })

@@ -35,3 +35,25 @@ test.each([
   expect(await guess(...names)).toEqual({ name: toolchain, because: `it exports ${names.join(', ')}` })
   for (const name of names) expect(await guess(...names.filter((each) => each !== name))).toBeNull()
 })
+
+test.each([
+  ['needed, and on unless --no-wasi', '(import "wasi_snapshot_preview1" "sched_yield" (func (result i32)))'],
+  ['not needed', ''],
+])('WASI is %s', async (said, imports) => {
+  const path = file('wasi.wasm', guestBytes(`(module ${imports} (func (export "go")))`))
+  expect((await run(['inspect', path])).stdout).toContain(`\nWASI: ${said}\n`)
+})
+
+test.each([
+  ['alone', '', ''],
+  ['beside another function', '(func (export "go"))', ', if it is named'],
+])('the program of a command is called %s', async (_, more, said) => {
+  const path = file(
+    'program.wasm',
+    guestBytes(`(module
+      (import "wasi_snapshot_preview1" "sched_yield" (func (result i32)))
+      (memory (export "memory") 1) (func (export "_start")) ${more})`),
+  )
+  const { stdout } = await run(['inspect', path])
+  expect(stdout).toContain(`\n  _start: the program, in a new instance for each call${said}\n`)
+})

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { hasControl } from '../../../src/contract/json-machine.ts'
 import { type JsonOutput, readJson, readStatus } from '../../../src/contract/json-output.ts'
 import { type JsonSpan, scan } from '../../../src/contract/json-scan.ts'
 import { runs } from '../../support/runs.ts'
@@ -254,4 +255,13 @@ describe.each([
       else expect(readStatus(output, member('s'), 'status')).toBe(status)
     })
   })
+})
+
+test.each([
+  1, 10, 100, 1_000, 100_000,
+])('of %d bytes only the control characters among them are found', (length) => {
+  const bytes = Buffer.concat([Buffer.of(1), Buffer.alloc(length, ' '), Buffer.of(1)])
+  expect(hasControl(bytes, 1, length + 1)).toBe(false)
+  expect(hasControl(bytes, 0, length + 1)).toBe(true)
+  expect(hasControl(bytes, 1, length + 2)).toBe(true)
 })

@@ -273,3 +273,14 @@ test('nothing is read beside the file of a plug-in, and no credentials go to its
 test('what a reload cannot change stays with its node', () => {
   expect([...SHARED_OPTIONS].filter((name) => RESTART_OPTIONS.has(name))).toEqual([])
 })
+
+test('a fleet has defaults for all but its store', async () => {
+  const path = join(folder(), 'node.json')
+  writeFileSync(path, JSON.stringify({ fleet: { url: 'redis://127.0.0.1', node: 'n' } }))
+  const context = { environment: {}, secrets: new Secrets(), commands: {} }
+  expect(fleetSettings(await readOwnOptions(readConfig(['-c', path], {}), context))).toEqual({
+    ...{ url: 'redis://127.0.0.1', name: 'default', node: 'n', keyPrefix: 'wasm-serve:', pollMs: 2_000 },
+    rules: { canaryMs: 60_000, maxRefusals: 0, onRefusals: 'stop' },
+    ...{ history: 20, moduleMax: 32 * 2 ** 20, permissions: {} },
+  })
+})

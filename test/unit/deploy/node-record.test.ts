@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { NO_EDITS } from '../../../src/deploy/edits.ts'
+import type { FleetHead } from '../../../src/deploy/fleet/fleet-store.ts'
 import { NodeRecord } from '../../../src/deploy/fleet/node-record.ts'
 import { PluginInvalidError } from '../../../src/errors/errors.ts'
 import { openLog } from '../../../src/observe/log/log.ts'
@@ -11,7 +12,7 @@ const revision = (number: number) => ({
 })
 
 /** A node whose time passes when the test says so. */
-function newRecord() {
+function newRecord(head?: FleetHead) {
   let now = 5_000
   const secrets = new Secrets()
   secrets.add('hunter2-hunter2', '***')
@@ -27,7 +28,7 @@ function newRecord() {
       texts: { configuration: '', edits: '' },
       from: 'fleet',
     },
-    undefined,
+    head,
   )
   return {
     record,
@@ -87,4 +88,12 @@ test('a store that is silent is shown with the time since its last answer', () =
   pass(2_500)
   record.noteContact(false)
   expect(record.status).toMatchObject({ isConnected: false, silentSeconds: 2.5, revision: 1, newest: 0 })
+})
+
+test('the newest revision is shown beside the one that is served', () => {
+  const { record } = newRecord({
+    ...{ tag: 't', fleet: 'f', newest: revision(3), before: revision(1) },
+    rollout: { phase: 'all', since: 0, nodes: [], canaryMs: 0, maxRefusals: 0, onRefusals: 'stop' },
+  })
+  expect(record.status).toMatchObject({ revision: 1, newest: 3 })
 })

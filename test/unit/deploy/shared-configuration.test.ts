@@ -108,6 +108,14 @@ test('a configuration from the command line has its plug-ins', async () => {
   expect([...edits.plugins.keys()]).toEqual(['echo'])
 })
 
+test('a part of a text that is missing or of another kind is named', async () => {
+  const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'x' })
+  for (const name of ['origins', 'routes', 'defaults', 'server']) {
+    const damaged = JSON.stringify({ ...JSON.parse(text), [name]: 7 })
+    expect(parseShared(damaged, undefined)).toEqual({ problem: expect.stringMatching(`^${name}\\b`) })
+  }
+})
+
 test('a damaged text is a problem, and never an exception', async () => {
   const { text } = await shared(yaml(), { LIMIT: '50', SECRET: 'x' })
   const environment = { LIMIT: '50', SECRET: 'x' }

@@ -42,6 +42,12 @@ test('a request is one of the route: its contract, method, URL and headers', asy
   expect((await tested.call('echo', '', { method: 'GET', url: '/users/7' })).status).toBe(405)
 })
 
+test('a function that is called with any method is called with POST', async () => {
+  const tested = await open(guest('echo'), { contract: partsOf, method: '*' })
+  expect((await tested.call('echo', 'a')).json()).toMatchObject({ method: 'POST' })
+  expect((await tested.call('echo', '', { method: 'DELETE' })).json()).toMatchObject({ method: 'DELETE' })
+})
+
 const partsOf: Contract = {
   name: 'parts of a request',
   input: ({ method, params, query, headers }) =>

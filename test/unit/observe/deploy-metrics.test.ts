@@ -29,6 +29,25 @@ test('a route that has streamed nothing has no rows of streams and sockets', asy
   expect(text).not.toMatch(/^wasm_serve_(?:stream|websocket)\w*\{/m)
 })
 
+test('the origin and the signer of a plug-in are shown if it has one of them, for each version that gets calls', () => {
+  const version = (digest: string, from: object) => ({ digest, modules: [{ name: 'main', digest, ...from }] })
+  const target = (name: string, from: object) => ({ target: { name, live: version('a', from) } })
+  const split = {
+    target: {
+      ...target('split', { place: 'https://example.com/a.wasm' }).target,
+      next: { percent: 5, version: version('b', { place: 'oci://example.com/b', signer: 'key.pub' }) },
+    },
+  }
+  const routes = [target('file', {}), target('signed', { signer: 'key.pub' }), split, split]
+  const served = { server: { deployments: { current: { routes } } } }
+  const info = METRICS.find(({ name }) => name === 'wasm_serve_plugin_info')
+  expect(info?.read({ served } as never)).toEqual([
+    [{ plugin: 'signed', digest: 'a', origin: '', signer: 'key.pub' }, 1],
+    [{ plugin: 'split', digest: 'a', origin: 'https://example.com/a.wasm', signer: '' }, 1],
+    [{ plugin: 'split', digest: 'b', origin: 'oci://example.com/b', signer: 'key.pub' }, 1],
+  ])
+})
+
 test('each metric and label that dashboard and alerts name is there', async () => {
   const server = await listenBoth([{ plugin: guest('echo') }])
   const text = await (await fetch(`${server.adminUrl}/metrics`)).text()

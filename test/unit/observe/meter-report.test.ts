@@ -72,6 +72,20 @@ test('the counts of a process that has ended stay, and its instances do not', ()
   expect(all()).toEqual([{ outcomes: { ok: 2 }, guestMs: 4, timeouts: 1, instances: 1, isOpen: true }])
 })
 
+test('the WebSockets of a process that has ended are lost, each once', () => {
+  const { own, reported, report } = openProcess()
+  own.of(LABELS).countSockets('opened', 3)
+  own.of(LABELS).countClosed(1000)
+  report()
+  reported.end()
+  reported.end()
+  const { sockets } = total.find(LABELS) ?? own.noMetrics
+  expect(Object.fromEntries(sockets.counted)).toEqual({
+    ...{ opened: 3, closed: 3 },
+    ...{ 'close 1000': 1, 'close 1006': 2 },
+  })
+})
+
 test('a version whose engine closes and opens again counts its timeouts once', () => {
   const { own, report } = openProcess()
   const [first, second] = [stats({ instances: 1, timeouts: 3 }), stats({ instances: 1, timeouts: 1 })]

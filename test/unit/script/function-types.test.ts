@@ -113,6 +113,11 @@ export async function weather({ city, days = 3 }) {}`
   ).toEqual(object({ a: { type: 'string', description: 'The first.' } }))
 })
 
+test('what JSDoc says of a parameter without a name is not used', () => {
+  expect(known('/** @param {string} */\nexport function f(a) {}')).toBeUndefined()
+  expect(known('/** @param {string} other */\nexport function f(other) {}')).toEqual(text)
+})
+
 test('a property may have any name', () => {
   const schema = JSON.stringify(schemaOfScript('export function f(o: { __proto__: string }) {}'))
   expect(schema).toContain('"properties":{"__proto__":{"type":"string"}}')

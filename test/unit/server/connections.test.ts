@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   type BusyConnection,
+  cutUnread,
   limitUnread,
   logDrops,
   trackConnections,
@@ -32,6 +33,17 @@ describe('connections', () => {
     expect([...connections.keys()]).toEqual([two])
   })
 
+  test('with TLS are one each, also if a peer has a new one before its last one is closed', () => {
+    const server = openServer()
+    const connections = trackTlsConnections(server as never)
+    const [before, accepted, secure] = [socketOf(1), socketOf(1), socketOf(1)]
+    server.emit('connection', before)
+    server.emit('connection', accepted)
+    before.emit('close')
+    server.emit('secureConnection', secure)
+    expect([...connections.keys()]).toEqual([secure])
+  })
+
   test('with TLS are the accepted one until the handshake is complete, and then that of requests', () => {
     const server = openServer()
     const connections = trackTlsConnections(server as never)
@@ -59,6 +71,31 @@ describe('with the clock of a test', () => {
     server.emit('listening')
     return { server, log }
   }
+
+  /** A connection whose client reads. */
+  const reading = (port: number, writableLength: number) => {
+    const handle = { bytesWritten: 0, writeQueueSize: 0 }
+    return Object.assign(socketOf(port), { writableLength, _handle: handle, destroy: vi.fn() })
+  }
+
+  test('a client that reads nothing of its answer is cut off, and neither one that reads nor one that has it all', () => {
+    const server = openServer()
+    const log = keepLog()
+    const [stuck, slow, idle] = [reading(1, 100), reading(2, 100), reading(3, 0)]
+    const connections = new Map([stuck, slow, idle].map((socket) => [socket, undefined]))
+    cutUnread(server as never, connections as never, 1_000, log as never)
+    server.emit('listening')
+    for (let times = 0; times < 4; times++) {
+      slow._handle.bytesWritten++
+      vi.advanceTimersByTime(500)
+    }
+    const cut = [stuck, slow, idle].map(({ destroy }) => destroy.mock.calls.length > 0)
+    expect(cut).toEqual([true, false, false])
+    expect(log.lines).toEqual(
+      Array(2).fill(expect.objectContaining({ level: 'debug', fields: { bytes: 100 } })),
+    )
+    server.emit('close')
+  })
 
   const takes = (bytes: number, ended: number[]): BusyConnection => ({
     bytes,
