@@ -81,21 +81,15 @@ test('routes, options, plug-ins and defaults that differ are named', async () =>
   ])
 })
 
-<<<<<<< HEAD
-test('a changed secret differs and is not shown, and a variable is shown by its name', async () => {
-  const [one, other] = await Promise.all(
-    ['first-literal-key', 'other-literal-key'].map((key) => state({ apiKeys: [key], routes: [ROUTE] })),
-=======
-test('a route is named by its methods, host and URL', () => {
+test('a route is named by its methods, host and URL', async () => {
   const route = { url: '/x', host: 'a.example', method: ['GET', 'POST'], plugin: 'echo.wasm' }
-  const { routes } = differenceOf(state({ routes: [ROUTE] }), state({ routes: [ROUTE, route] }))
+  const { routes } = differenceOf(await state({ routes: [ROUTE] }), await state({ routes: [ROUTE, route] }))
   expect(routes).toMatchObject([{ route: 'GET,POST a.example/x', change: 'added' }])
 })
 
-test('a changed secret differs and is not shown, and a variable is shown by its name', () => {
-  const [one, other] = ['first-literal-key', 'other-literal-key'].map((key) =>
-    state({ apiKeys: [key], routes: [ROUTE] }),
->>>>>>> 1ad2b93d4ea96d98cb43acbcba1a313fb23a493d
+test('a changed secret differs and is not shown, and a variable is shown by its name', async () => {
+  const [one, other] = await Promise.all(
+    ['first-literal-key', 'other-literal-key'].map((key) => state({ apiKeys: [key], routes: [ROUTE] })),
   )
   if (!one || !other) throw new Error('there are two states')
   const { server } = differenceOf(one, other)
