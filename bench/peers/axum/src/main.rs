@@ -25,7 +25,7 @@ fn main() {
         _ => panic!("usage: peer-axum [tls CERTIFICATE KEY] (echo | pool FILE FUNCTION)"),
     };
     tokio::runtime::Builder::new_multi_thread()
-        .enable_io()
+        .enable_all()
         .build()
         .expect("a runtime")
         .block_on(serve(Router::new().route("/", route), tls));
