@@ -173,19 +173,15 @@ export function closeAfterRequest(socket: Socket, lastRequest: () => IncomingMes
 /**
  * Lets Node pause its HTTP/1 connections with TLS. It pauses one, and its parser, when a request arrives while an answer of
  * more than 16 KiB is still being sent, even if the client has read all of it. TLS then passes the records that it has
- * already received to the parser, which takes them for malformed (`HPE_PAUSED`). A listener for `data` makes Node pass them
- * through the socket's stream instead, which keeps them. A connection that was never paused has no such listener, because
- * the stream takes more time.
+ * already received to the parser, which takes them for malformed (`HPE_PAUSED`). The parser need not pause: nothing more is
+ * read from the connection. Node uses its parsers again for other connections, where the same holds.
  *
  * Node.js 20 to 26. No upstream issue is known. Remove it when a request of 60 KB is answered that arrives on a connection
  * whose client has yet to read 16 MB.
  */
 export function keepRecordsOfPaused(server: NetServer): void {
-  server.on('secureConnection', (socket: Socket) => {
-    socket.once('pause', () => {
-      socket.on('data', () => undefined)
-      socket.push('') // the stream waits for bytes that the parser has got: let it read again
-    })
+  server.on('secureConnection', ({ parser }: Socket & { readonly parser?: { pause(): void } | null }) => {
+    if (parser) parser.pause = () => undefined
   })
 }
 
