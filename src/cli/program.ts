@@ -1,8 +1,7 @@
 import '../platform/node-workarounds.ts' // before V8 collects
 
 import { buffer } from 'node:stream/consumers'
-import type { ReadStream, WriteStream } from 'node:tty'
-import type { Terminal } from '../observe/log/log.ts'
+import type { ReadStream } from 'node:tty'
 import { Secrets } from '../observe/log/secrets.ts'
 import { linesOf } from '../platform/lines.ts'
 import { exitProcess } from '../platform/node-workarounds.ts'
@@ -11,10 +10,11 @@ import { printable } from '../platform/text.ts'
 import { openProcessSignals } from '../server/shutdown.ts'
 import { COMMANDS, main } from './cli.ts'
 import type { Host, Keyboard } from './command.ts'
+import { openTerminal } from './terminal.ts'
 
 const host: Host = {
   environment: process.env,
-  out: terminal(process.stdout),
+  out: openTerminal(process.stdout, process.env),
   isOutTerminal: process.stdout.isTTY === true,
   writeBytes: (bytes) => process.stdout.write(bytes),
   sendBytes: (bytes) => new Promise((resolve) => process.stdout.write(bytes, (error) => resolve(!error))),
@@ -23,7 +23,7 @@ const host: Host = {
   readChunks: () => process.stdin,
   readLines: () => linesOf(process.stdin.setEncoding('utf8')),
   program: [process.execPath, ...process.execArgv, ...process.argv.slice(1, 2)],
-  logTerminal: process.stderr.isTTY ? terminal(process.stderr) : undefined,
+  logTerminal: process.stderr.isTTY ? openTerminal(process.stderr, process.env) : undefined,
   logLines: undefined,
   secrets: new Secrets(),
   commands: COMMANDS,
@@ -46,13 +46,6 @@ const code = await main(process.argv.slice(2), host)
 if (code !== 0) {
   process.exitCode = code
   if (stuckThreads() > 0) exitProcess(code) // Node would wait for the threads
-}
-
-function terminal(stream: WriteStream): Terminal {
-  return {
-    write: (text) => stream.write(text),
-    colours: stream.isTTY && stream.hasColors() && !process.env.NO_COLOR,
-  }
 }
 
 function keyboardOf(terminal: ReadStream): Keyboard {

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { LinkMessage } from '../deploy/processes/link.ts'
 import type { ConnectionHanded, ConnectionTaken } from '../deploy/processes/protocol.ts'
 import { type ServingChannel, serveForPrimary } from '../deploy/processes/serve-for-primary.ts'
+import { openTerminal } from './terminal.ts'
 
 /** Node's IPC channel of a child process. Connections come with a message of their own, which is answered at once. */
 function openChannel(): ServingChannel {
@@ -33,12 +34,9 @@ function openChannel(): ServingChannel {
 }
 
 process.stderr.on('error', () => undefined)
-const { stderr } = process
 serveForPrimary({
   environment: process.env,
-  logTerminal: stderr.isTTY
-    ? { write: (text) => stderr.write(text), colours: stderr.hasColors() && !process.env.NO_COLOR }
-    : undefined,
+  logTerminal: process.stderr.isTTY ? openTerminal(process.stderr, process.env) : undefined,
   channel: openChannel(),
   exit: (code) => process.exit(code),
 })

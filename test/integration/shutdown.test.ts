@@ -8,6 +8,8 @@ interface Server {
   readonly drain?: string
   /** Why it has failed, as code of a promise. */
   readonly failed?: string
+  /** Returns the id of the parent. Default: npm has not started it. */
+  readonly parentId?: string
   /** Further arguments of `endWithSignals`. */
   readonly more?: string
 }
@@ -15,15 +17,17 @@ interface Server {
 /** A process with a server, which writes what happens to it. */
 async function startProcess(
   { onTestFinished }: TestContext,
-  { drain = '', failed = 'undefined', more = '' }: Server,
+  { drain = '', failed = 'undefined', parentId = 'undefined', more = '' }: Server,
 ) {
   const program = `
     import { endWithSignals } from './src/server/shutdown.ts'
     const say = (text) => console.log(text)
+    const now = performance.now.bind(performance)
+    const pass = (ms) => Object.assign(performance, { now: () => now() + ms })
     const none = () => {}
     const log = { info: none, warn: none, error: none, fatal: none, debug: none }
     const server = { drain: async () => { say('drain'); ${drain} }, failed: ${failed} }
-    endWithSignals(server, { drainMs: 60_000, graceMs: 60_000 }, log, undefined, () => say('reload') ${more})
+    endWithSignals(server, { drainMs: 60_000, graceMs: 60_000 }, log, ${parentId}, () => say('reload') ${more})
     setInterval(none, 60_000)
     say('ready')`
   const args = ['--import', 'tsx', '--no-warnings', '--input-type=module', '--eval', program]
@@ -50,6 +54,15 @@ test.concurrent.for([
 
 test.concurrent('a second signal ends a process that drains, with 1', async (context) => {
   const { said, ended, kill } = await startProcess(context, { drain: FOREVER })
+  kill('SIGTERM')
+  expect(await said()).toBe('drain')
+  kill('SIGTERM')
+  expect(await ended).toEqual([1, null])
+})
+
+test.concurrent('with npm, a second signal counts after a quarter of a second: npm repeats the first', async (context) => {
+  const drain = `pass(300); ${FOREVER}`
+  const { said, ended, kill } = await startProcess(context, { drain, parentId: '() => 1' })
   kill('SIGTERM')
   expect(await said()).toBe('drain')
   kill('SIGTERM')

@@ -32,7 +32,7 @@ const TREES = 2
 
 const KEPT = new URL('mutation-results.json', import.meta.url)
 
-/** Why nobody notices a mutant, by its file and its line. */
+/** Why nobody notices a mutant, by its file and its line; `without LINE` if it leaves the line out. */
 const EXPLAINED: Readonly<Record<string, string>> = JSON.parse(
   readFileSync(new URL('mutation-explained.json', import.meta.url), 'utf8'),
 )
@@ -212,8 +212,8 @@ function placeOf({ file, line }: Mutant): string {
 }
 
 function reasonOf(mutant: Mutant): string | undefined {
-  const [, mutated = ''] = renderDiff(mutant).split('\n+ ')
-  return EXPLAINED[`${mutant.file}: ${mutated}`]
+  const [original = '', mutated = ''] = renderDiff(mutant).split('\n- ').slice(1).join('\n- ').split('\n+ ')
+  return EXPLAINED[`${mutant.file}: ${mutated === ';' ? `without ${original}` : mutated}`]
 }
 
 /** The lines that the mutant changes, before and after. */

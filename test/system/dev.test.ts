@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -357,6 +366,17 @@ describeWith(['script'], () => {
     await shown.shows('\x1b[2J')
     shown.press('xr')
     await shown.shows('SIGHUP')
+    shown.press('q')
+    await shown.shows(restored)
+  })
+
+  test('a browser that cannot be started does not end it', async () => {
+    const bin = folder({ '.keep': '' })
+    for (const program of ['script', 'stty']) symlinkSync(`/usr/bin/${program}`, join(bin, program))
+    const shown = terminal(`${folder({ 'plugin.js': answers('one') })} 0`, { PATH: bin })
+    await shown.shows('Keys: r reload')
+    shown.press('o')
+    await shown.shows('xdg-open cannot open a browser: open http://')
     shown.press('q')
     await shown.shows(restored)
   })
