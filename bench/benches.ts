@@ -89,7 +89,7 @@ const metering: Bench = {
 
 const profile: Bench = {
   name: 'profile',
-  minutes: 4,
+  minutes: 3,
   async run({ runs, seconds = 5, quick }, progress) {
     const { measureProfiles, renderProfiles } = await import('./profiles.ts')
     const rounds = runs ?? (quick ? 1 : 5)
@@ -113,7 +113,7 @@ const soak: Bench = {
 export const BENCHES: readonly Bench[] = [
   setBench(article, 'one instance', 6),
   setBench(http, 'kernel', 6),
-  setBench(transports, 'wasm-serve, HTTPS', 4),
+  setBench(transports, 'wasm-serve, HTTPS', 5),
   setBench(operations, 'off', 4),
   setBench(batching, 'together', 5),
   setBench(mcp, 'tool, inline', 6),

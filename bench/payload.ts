@@ -167,11 +167,11 @@ export function renderPayload(measurements: readonly PayloadMeasurement[]): stri
 
 /** Maximum CPU per request of one, as a multiple of another's, at a size. */
 const LIMITS = [
-  [COPY, ECHO, 65_536, 1.1],
+  [COPY, ECHO, 65_536, 1.2],
   [COPY, ECHO, 1_048_576, 1.1],
   [COPY, AXUM, 65_536, 1],
   [COPY, AXUM, 1_048_576, 1],
-  [COPY_OVER_TLS, ECHO_OVER_TLS, 65_536, 1.1],
+  [COPY_OVER_TLS, ECHO_OVER_TLS, 65_536, 1.3],
   [COPY_OVER_TLS, ECHO_OVER_TLS, 1_048_576, 1.1],
 ] as const
 

@@ -11,8 +11,9 @@ export interface WakeUps {
   readonly scenario: string
   readonly connections: number
   readonly p50Ms: number
+  /** The first thread of the process that was started. */
   readonly loop: ThreadTimes
-  /** The busiest other thread: that of the guest, if it has one. */
+  /** The busiest other thread: that of the guest, if it has one; of several processes, the loop of one. */
   readonly guest: ThreadTimes
   /** All others: those of V8 and of Node.js, and the watchdog. */
   readonly others: ThreadTimes
@@ -30,6 +31,7 @@ export async function measureWakeUps(
     ours('inline'),
     ours('1 worker', '--workers', '1'),
     ours('1 process', '--engine', 'subprocess'),
+    ours('2 processes', '--processes', '2'),
   ]
   const all: WakeUps[] = []
   for (let run = 0; run < runs; run++) {

@@ -8,7 +8,7 @@ import { type RunningLoad, refuseFailures, startSocketLoad } from '../load/socke
 import { COMMAND, ours } from '../scenario.ts'
 import { type ServerProcess, startServer } from '../server-process.ts'
 import { percentile } from '../statistics.ts'
-import { PROBE_FLAGS } from '../turns.ts'
+import { PROBE_FLAGS, type Turns } from '../turns.ts'
 import { largeModule, type ManyPlugins, numbered, smallModule, writePlugins } from './modules.ts'
 import { renderMany } from './report.ts'
 import { answerOf, bodyOf, measureZipf, type ZipfRun } from './zipf.ts'
@@ -43,9 +43,11 @@ export interface Put {
   readonly longestMs: number
 }
 
-interface FirstCalls {
+export interface FirstCalls {
   readonly times: readonly number[]
   readonly besideP99Ms: number
+  /** The longest turns of the event loop meanwhile. Results from before they were measured lack it. */
+  readonly turns?: Turns
 }
 
 /** Measures a process that serves thousands of plug-ins. */
@@ -137,10 +139,11 @@ async function measureCallsAndPuts({ folder, small, large }: ManyPlugins, second
     const besideBeforeMs = p99(await during(beside, () => sleep(1_000 * seconds)))
     const first = async (names: readonly string[], pauseMs: number): Promise<FirstCalls> => {
       let times: number[] = []
+      await server.longestTurns()
       const answers = await during(beside, async () => {
         times = await callEach(names, server.url, pauseMs)
       })
-      return { times, besideP99Ms: p99(answers) }
+      return { times, besideP99Ms: p99(answers), turns: await server.longestTurns() }
     }
     const firstSmall = await first(small.slice(CALLED, CALLED + SMALL_CALLS), SMALL_PAUSE_MS)
     const firstLarge = await first(large.slice(0, LARGE_CALLS), LARGE_PAUSE_MS)

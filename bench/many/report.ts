@@ -1,7 +1,7 @@
 import { renderMib, renderNumber } from '../origin.ts'
 import { type Ratio, renderRatio, summarize, verdict, verdictOn } from '../report.ts'
 import { median, percentile } from '../statistics.ts'
-import type { ManyMeasurements, Put, Start } from './many.ts'
+import type { FirstCalls, ManyMeasurements, Put, Start } from './many.ts'
 import { ALL, FIRST, ONE, type ZipfRun } from './zipf.ts'
 
 const [MAX_LISTENING_MS, MAX_MIB, MAX_SMALL_MS, MAX_LARGE_MS] = [3_000, 400, 10, 150]
@@ -36,6 +36,15 @@ export function renderMany(measured: ManyMeasurements): string {
     const figure = `${renderNumber(ms, 1)} ms, ${renderNumber(ratio, 2)} times`
     return row(what, figure, `at most ${MAX_BESIDE_MS} ms`, verdict(ms <= MAX_BESIDE_MS))
   }
+  const turns = (kind: string, { turns }: FirstCalls) =>
+    turns
+      ? [
+          row(
+            `longest turn of the event loop beside first calls of ${kind} ones; without its waits for a core; its CPU`,
+            [turns.turnMs, turns.heldMs, turns.cpuMs].map((ms) => `${renderNumber(ms, 1)} ms`).join('; '),
+          ),
+        ]
+      : []
   return [
     `${renderNumber(small, 0)} plug-ins of 9 KiB and ${renderNumber(large, 0)} of 2 MiB:`,
     '',
@@ -49,6 +58,8 @@ export function renderMany(measured: ManyMeasurements): string {
     row('p99 of routes that were called before', `${renderNumber(besideBeforeMs, 1)} ms`),
     beside('the same beside first calls of small ones', firstSmall.besideP99Ms),
     beside('the same beside first calls of large ones', firstLarge.besideP99Ms),
+    ...turns('small', firstSmall),
+    ...turns('large', firstLarge),
     ...puts('small', measured.smallPuts),
     ...puts('large', measured.largePuts),
     atMost('`wasm-serve check` of all', measured.checkMs, MAX_CHECK_MS, 'ms', 0),

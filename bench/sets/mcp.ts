@@ -48,12 +48,6 @@ export const official: Scenario = {
 export const inlineTool = tool('tool, inline', '--engine', 'inline', ...UNLOGGED)
 const loggedTool = tool('tool, inline, with audit lines', '--engine', 'inline', '--mcp')
 
-/*
- * A call in a worker costs 1.4 to 1.6 times a request to its route, 8 us more. A profile of the main thread has no large part of it: a third
- * is in system calls and garbage collection, because requests and answers have some hundred bytes more, an eighth parses the request, and
- * no other function has a twentieth.
- */
-
 /** A call of a tool, beside the official server and beside a request to our own route. */
 export const mcp: ScenarioSet = {
   name: 'mcp',
