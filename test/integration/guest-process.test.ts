@@ -241,3 +241,45 @@ test('a guest is ended though clients block its server again and again', async (
   expect(hasEnded).toBe(true)
   await settled
 })
+
+/** An instance of a process that does nothing by itself. */
+function idleTenant(free: () => void = () => undefined) {
+  return { isBusy: false, maxFrameBytes: 1_000, free, over: () => undefined, take: () => undefined }
+}
+
+test('an instance that has calls gets no more while another one wants its turn', () => {
+  const process = launch()
+  const [first, second] = [idleTenant(), idleTenant()]
+  first.isBusy = true
+  const asked = [first, first, second, first].map((each) => process.tryAssign(each))
+  expect(asked).toEqual([true, true, false, false])
+})
+
+test('a turn is passed on until an instance has work for it', () => {
+  const process = launch()
+  const freed: string[] = []
+  const working = idleTenant()
+  process.tryAssign(working)
+  working.isBusy = true
+  for (const [name, hasWork] of [
+    ['first', false],
+    ['second', true],
+    ['third', true],
+  ] as const) {
+    const tenant = idleTenant(() => {
+      freed.push(name)
+      tenant.isBusy = hasWork && process.tryAssign(tenant)
+    })
+    process.tryAssign(tenant)
+  }
+  process.passOn()
+  expect(freed).toEqual(['first', 'second'])
+})
+
+test('an instance is told by which signal its process has ended', async () => {
+  const process = launch()
+  const { after } = await addInstance(process, guest('echo'))
+  expect(await after(1)).toEqual(['started'])
+  await process.kill()
+  expect(String(await after(1))).toContain('its process was killed by SIGKILL')
+})
