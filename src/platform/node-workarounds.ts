@@ -239,7 +239,7 @@ export function sendContinue(response: ServerResponse): void {
 }
 
 /**
- * Sends the head of an answer now, each character as a byte.
+ * Sends the head of an answer now that `writeHead` has set, each character as a byte. HTTP/2 has sent it then.
  *
  * Node.js 20 to 26: `flushHeaders` sends it in UTF-8. No upstream issue is known. Remove it when that sends Latin-1, as
  * `end` does.
@@ -247,8 +247,7 @@ export function sendContinue(response: ServerResponse): void {
 export function flushHead(
   response: ServerResponse & { readonly _send?: (data: string, encoding: 'latin1') => boolean },
 ): void {
-  if (response._send) response._send('', 'latin1')
-  else response.flushHeaders() // HTTP/2
+  response._send?.('', 'latin1')
 }
 
 /**

@@ -1,8 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { type CreateServerOptions, createServer, loadPlugin, type RouteOptions } from '../../src/index.ts'
+import { openLog } from '../../src/observe/log/log.ts'
+import { checkServerOptions } from '../../src/options/options.ts'
+import { openSwappableApp } from '../../src/server/front.ts'
 import { file, guest, guestBytes } from '../support/guest.ts'
 import { open } from '../support/socket.ts'
 
@@ -128,4 +132,39 @@ test('close() waits for a request in flight, and with graceMs no longer than tha
 
   const short = await begin({ drainMs: 0, graceMs: 50 })
   await short.app.close()
+})
+
+test('what is behind an app is closed after the app, also one that closes for longer than a server waits', async () => {
+  const order: string[] = []
+  const app = Fastify()
+  let release: () => void = () => undefined
+  const isOver = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  app.addHook('onClose', async () => {
+    await isOver
+    order.push('app')
+  })
+  const close = app.close.bind(app)
+  let asked = 0
+  Object.assign(app, {
+    close() {
+      if (++asked > 1) release() // the server waits no longer
+      return close()
+    },
+  })
+  const behind = {
+    app,
+    end: () => undefined,
+    async close() {
+      order.push('behind')
+      release()
+    },
+  }
+  const routes = [{ plugin: guest('echo') }]
+  const options = checkServerOptions({ port: 0, drainMs: 0, routes })
+  const front = await openSwappableApp(options, behind, openLog('silent'))
+  await front.app.listen()
+  await front.app.close()
+  expect(order).toEqual(['app', 'behind'])
 })

@@ -304,3 +304,14 @@ test('rate limits count the clients of a trusted proxy one by one', async () => 
     (await app.inject({ ...POST, headers: { 'x-forwarded-for': client } })).statusCode
   expect([await ask('1.1.1.1'), await ask('2.2.2.2'), await ask('1.1.1.1')]).toEqual([200, 200, 429])
 })
+
+test.each([
+  'GET',
+  'HEAD',
+] as const)('%s of a file that is not there is told the methods of the route at its URL, and no other', async (method) => {
+  const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-edge-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const app = await serve({ plugin: guest('echo'), url: '/a' }, { static: { '/': folder } })
+  const { statusCode, headers } = await app.inject({ method, url: '/a' })
+  expect([statusCode, headers.allow]).toEqual([405, 'POST'])
+})

@@ -33,6 +33,12 @@ test('a reader of the output that goes away does not end the server', async () =
   expect(await (await post(url, 'still here')).text()).toBe('still here')
 })
 
+test('a reader of the errors that goes away does not change how a command ends', async () => {
+  const command = start(['absent.wasm'])
+  command.child.stderr?.destroy()
+  expect(await command.ended).toMatchObject({ code: 2 })
+})
+
 test('to serve a plug-in without a config file, nothing is loaded that reads one or starts processes', async () => {
   const loaded = `data:text/javascript,${encodeURIComponent(`
     import { register } from 'node:module'

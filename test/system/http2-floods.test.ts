@@ -150,6 +150,13 @@ describe('a connection is ended whose client sends without end', () => {
     expect(await ending(client)).not.toBe(0)
   })
 
+  test('requests with resets that name no error', async () => {
+    const { port } = await serve()
+    const piece = (at: number) =>
+      many(90, (i) => Buffer.concat([requestHead(stream(90 * at + i)), reset(stream(90 * at + i), 0)]))
+    expect(await flood(port, Buffer.alloc(0), piece)).toBe(CALM)
+  })
+
   // Requests that the server resets, or has to. (CVE-2025-8671)
   test.each([
     ['increments of 0', (id: number) => windowUpdate(id, 0)],

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { propagation, SpanKind, trace } from '@opentelemetry/api'
+import { propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import { core, tracing } from '@opentelemetry/sdk-node'
 import { expect, onTestFinished, test } from 'vitest'
 import { openHttp } from '../../src/contract/http.ts'
 import { start } from '../support/cli-process.ts'
 import { openCollector, type SentSpan } from '../support/collector.ts'
-import { inputOf } from '../support/contract.ts'
+import { answerOf, inputOf } from '../support/contract.ts'
 import { file, guest } from '../support/guest.ts'
 import { serve } from '../support/serve.ts'
 import { post } from '../support/socket.ts'
@@ -163,14 +163,9 @@ test('what a guest asks other servers is part of its call', async () => {
 })
 
 test('a guest reads the context of its request, whose span is the parent of what it does', async () => {
-  const exporter = new tracing.InMemorySpanExporter()
-  const spanProcessors = [new tracing.SimpleSpanProcessor(exporter)]
-  trace.setGlobalTracerProvider(new tracing.BasicTracerProvider({ spanProcessors }))
+  const exporter = keepSpans()
   propagation.setGlobalPropagator(new core.W3CTraceContextPropagator())
-  onTestFinished(() => {
-    trace.disable()
-    propagation.disable()
-  })
+  onTestFinished(() => propagation.disable())
   const app = await serve(inputOf(openHttp({})), { otel: true })
   const headersOf = async (headers = {}) => {
     exporter.reset()
@@ -184,6 +179,19 @@ test('a guest reads the context of its request, whose span is the parent of what
   const begun = await headersOf()
   expect(begun.traceparent).toBe(`00-${begun.spanContext?.traceId}-${begun.spanContext?.spanId}-01`)
   expect(begun.spanContext?.traceId).not.toBe(TRACE)
+})
+
+test.each([
+  [499, 'UNSET'],
+  [500, 'ERROR'],
+  [503, 'ERROR'],
+] as const)('the span of a request to which the guest answers %i has the status %s', async (status, name) => {
+  const exporter = keepSpans()
+  const app = await serve(answerOf(openHttp({})), { otel: true })
+  const payload = JSON.stringify({ status })
+  expect((await app.inject({ method: 'POST', url: '/', payload })).statusCode).toBe(status)
+  const request = exporter.getFinishedSpans().find(({ kind }) => kind === SpanKind.SERVER)
+  expect(request?.status.code).toBe(SpanStatusCode[name])
 })
 
 test('a URL that no route has is a span too, and what is not sampled is not sent', async () => {
@@ -208,6 +216,15 @@ test('a collector that is not there changes no answer, and does not keep the ser
   expect(await (await fetch(url, { method: 'POST', body: 'a' })).text()).toBe('a')
   expect(await ended()).toEqual([])
 })
+
+/** Keeps the spans of this process, until the test ends. */
+function keepSpans() {
+  const exporter = new tracing.InMemorySpanExporter()
+  const spanProcessors = [new tracing.SimpleSpanProcessor(exporter)]
+  trace.setGlobalTracerProvider(new tracing.BasicTracerProvider({ spanProcessors }))
+  onTestFinished(() => trace.disable())
+  return exporter
+}
 
 /** Parents before their children. */
 function inOrder(spans: readonly SentSpan[]): SentSpan[] {
