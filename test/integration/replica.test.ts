@@ -1,9 +1,9 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openLink } from '../../src/deploy/processes/link.ts'
 import { openProcesses } from '../../src/deploy/processes/processes.ts'
 import { answersOf, type ReplicaRequests, remoteReplica } from '../../src/deploy/processes/remote-replica.ts'
 import { openLog } from '../../src/observe/log/log.ts'
-import { guest } from '../support/guest.ts'
+import { file, guest, moduleNumber } from '../support/guest.ts'
 import { openChannels, planReceived, startHere } from '../support/in-process.ts'
 import { type OpenReplica, openControl, openLocal, testReplica } from '../support/replica-suite.ts'
 
@@ -41,4 +41,28 @@ test('a replica whose server ends prepares nothing more, and serves what it has 
   await expect(late).rejects.toMatchObject({ code: 'WASM_SERVE_CHANGE_REFUSED' })
   expect(await local.status()).toMatchObject({ revision: 3, prepared: undefined })
   expect((await local.app.inject({ method: 'POST', url: '/', payload: 'abc' })).body).toBe('abc')
+})
+
+test('a replica that compiles a plug-in of many modules warns of nothing', async () => {
+  const control = openControl()
+  const wasm = Array.from({ length: 13 }, (_, at) => ({
+    name: at === 0 ? 'main' : `m${at}`,
+    path: file(`${at}.wasm`, moduleNumber(at)),
+  }))
+  const plugin = file('many.json', JSON.stringify({ wasm }))
+  const many = await control.state(4, [{ url: '/', plugin }])
+  const first = await control.state(3, [{ url: '/', plugin: guest('echo') }])
+  vi.resetModules() // it has compiled none of them
+  const anew = await import('../support/replica-suite.ts')
+  const { local } = await anew.openLocal(first, control.module)
+  onTestFinished(async () => {
+    await local.app.close()
+    await local.close()
+  })
+  const warnings: Error[] = []
+  const note = (warning: Error) => warnings.push(warning)
+  process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
+  await local.prepare(many, 'test')
+  expect(warnings).toEqual([])
 })

@@ -165,6 +165,9 @@ describe('where the data begin', () => {
 
 const FUNCTION = section(1, list([0x60, 0, 0]))
 
+/** From exn to noexn. */
+const ABSTRACT_TYPES = [0x69, 0x6a, 0x6b, 0x6c, 0x6d, 0x6e, 0x6f, 0x70, 0x71, 0x72, 0x73, 0x74]
+
 test.each<readonly [string, Uint8Array]>([
   ['an import of an unknown kind', moduleOf(section(2, list([...text('m'), ...text('n'), 5, 0])))],
   ['an export of an unknown kind', moduleOf(section(7, list([...text('n'), 5, 0])))],
@@ -200,6 +203,10 @@ test.each<readonly [string, Uint8Array]>([
   [
     'elements of a type in another table',
     moduleOf(section(4, list([0x70, 0, 1])), section(9, list([6, 0, ...ZERO, 0x70, 1, 0xd0, 0x70, END]))),
+  ],
+  [
+    'a function of every kind of reference',
+    moduleOf(section(1, list([0x60, ABSTRACT_TYPES.length, ...ABSTRACT_TYPES, 0]))),
   ],
   ['elements that are declared', moduleOf(section(9, list([7, 0x70, 1, 0xd0, 0x70, END])))],
   ['packed fields', moduleOf(section(1, list([0x5f, 2, 0x78, 0, 0x77, 1])))],

@@ -124,6 +124,7 @@ const wrong: readonly [name: string, ConfigFormat, text: string, problem: string
     /^1:34: more than 32 levels/,
   ],
   ['lists inside lists of JSON', 'json', '['.repeat(40) + ']'.repeat(40), /^1:34: more than 32 levels/],
+  ['lists inside lists of YAML', 'yaml', '['.repeat(66) + ']'.repeat(66), /^1:34: more than 32 levels/],
   ['maps inside maps', 'yaml', `a: ${'{a: '.repeat(5_000)}1${'}'.repeat(5_000)}`, /more than 32 levels/],
   ['a route without a plug-in', 'yaml', 'routes:\n  - url: /a', '2:5: routes[0].plugin: is missing'],
   ['no routes', 'yaml', 'routes: []', '1:9: routes: must not be empty'],

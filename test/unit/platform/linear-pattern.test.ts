@@ -45,7 +45,13 @@ test('it matches what a RegExp does', () => {
       },
     ),
     // A character of two code units is one.
-    { numRuns: runs(50), examples: [['^.a$', ['😄a']]] },
+    {
+      numRuns: runs(50),
+      examples: [
+        ['^.a$', ['😄a']],
+        ['^b(?:){2}a$', ['ba']],
+      ],
+    },
   )
 })
 
