@@ -189,7 +189,7 @@ function renderResults(): string {
       renderRow('what checks', results.filter(isCheck)),
       renderRow('all', results),
     ].join('\n'),
-    `Survivors that behave like the original: ${explained.length}.`,
+    `Survivors with a reason: ${explained.length}. They behave like the original, or the tests that notice them are none of those that are tried here.`,
     explained
       .map((mutant) => `- ${placeOf(mutant)}: ${reasonOf(mutant)}`)
       .sort()
