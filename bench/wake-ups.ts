@@ -1,8 +1,9 @@
+import { assembleGuestFile } from './guest.ts'
 import { autocannon } from './load/autocannon.ts'
 import { renderNumber } from './origin.ts'
 import type { ThreadTimes } from './processes.ts'
-import { runUnderLoad, warmUp } from './run.ts'
-import { ours, type Scenario } from './scenario.ts'
+import { runUnderLoad } from './run.ts'
+import { echoing, ours, type Scenario } from './scenario.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 import { median } from './statistics.ts'
 
@@ -21,38 +22,59 @@ export interface WakeUps {
 
 const CONNECTIONS = [1, 8, 64, 256]
 
+/** Few connections, so that the largest bodies do not fill the memory. */
+const CONNECTIONS_OF_LARGE = [10]
+
 /** Measures who works, sleeps and wakes for a request. */
 export async function measureWakeUps(
   runs: number,
   seconds: number,
   progress: (line: string) => void,
 ): Promise<WakeUps[]> {
-  const scenarios = [
-    ours('inline'),
+  const small = [
+    ours(INLINE),
     ours('1 worker', '--workers', '1'),
     ours('1 process', '--engine', 'subprocess'),
     ours('2 processes', '--processes', '2'),
   ]
+  const copy = await assembleGuestFile('copy')
+  const large = [65_536, 1_048_576].flatMap((bytes) => {
+    const [size, body] = [bytes < 1_048_576 ? '64 KiB' : '1 MiB', 'a'.repeat(bytes)]
+    return [
+      echoing(`${INLINE}, ${size}`, copy, body),
+      echoing(`1 worker, ${size}`, copy, body, '--workers', '1'),
+    ]
+  })
   const all: WakeUps[] = []
   for (let run = 0; run < runs; run++) {
-    for (const scenario of scenarios) all.push(...(await measureServer(scenario, seconds)))
+    for (const scenario of small) all.push(...(await measureServer(scenario, CONNECTIONS, seconds)))
+    for (const scenario of large) all.push(...(await measureServer(scenario, CONNECTIONS_OF_LARGE, seconds)))
     progress(`run ${run + 1}: who works, sleeps and wakes`)
   }
-  return CONNECTIONS.flatMap((connections) =>
+  const mediansOf = (scenarios: readonly Scenario[], connections: number) =>
     scenarios.map(({ name }) =>
       medians(all.filter((each) => each.scenario === name && each.connections === connections)),
-    ),
-  )
+    )
+  return [
+    ...CONNECTIONS.flatMap((connections) => mediansOf(small, connections)),
+    ...CONNECTIONS_OF_LARGE.flatMap((connections) => mediansOf(large, connections)),
+  ]
 }
 
+const INLINE = 'inline'
+
 /** One server gets all numbers of connections. */
-async function measureServer(scenario: Scenario, seconds: number): Promise<WakeUps[]> {
+async function measureServer(
+  scenario: Scenario,
+  connections: readonly number[],
+  seconds: number,
+): Promise<WakeUps[]> {
   const server = await startServer(scenario)
   try {
-    await warmUp(scenario, server, { tool: autocannon, connections: 64, seconds: 2 })
+    const [some = 1] = connections.slice(-2)
+    await runUnderLoad(scenario, server, { tool: autocannon, connections: some, seconds: 2 })
     const measured: WakeUps[] = []
-    for (const connections of CONNECTIONS)
-      measured.push(await measureOnce(scenario, server, connections, seconds))
+    for (const count of connections) measured.push(await measureOnce(scenario, server, count, seconds))
     return measured
   } finally {
     server.stop()
@@ -103,7 +125,7 @@ function medians(measured: readonly WakeUps[]): WakeUps {
 
 export function renderWakeUps(measured: readonly WakeUps[]): string {
   const rows = measured.map(({ scenario, connections, p50Ms, loop, guest, others }) => {
-    const hasGuest = scenario !== 'inline'
+    const hasGuest = !scenario.startsWith(INLINE)
     const rest = hasGuest ? others : add(guest, others)
     const cells = [
       scenario,
