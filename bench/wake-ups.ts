@@ -71,8 +71,8 @@ async function measureServer(
 ): Promise<WakeUps[]> {
   const server = await startServer(scenario)
   try {
-    const [some = 1] = connections.slice(-2)
-    await runUnderLoad(scenario, server, { tool: autocannon, connections: some, seconds: 2 })
+    const warmUp = { tool: autocannon, connections: Math.max(...connections), seconds: 2 }
+    await runUnderLoad(scenario, server, warmUp)
     const measured: WakeUps[] = []
     for (const count of connections) measured.push(await measureOnce(scenario, server, count, seconds))
     return measured

@@ -78,7 +78,7 @@ export class PendingCall implements PromiseLike<Uint8Array> {
     if (this.#settled) throwLater(this.#settled)
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: callers await a call without a promise of its own
+  // biome-ignore lint/suspicious/noThenProperty: a call can be awaited without another promise
   then<Done = Uint8Array, Failed = never>(
     onOutput?: ((output: Uint8Array) => Done | PromiseLike<Done>) | null,
     onError?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,

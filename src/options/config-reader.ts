@@ -27,7 +27,7 @@ const TOO_DEEP = `more than ${MAX_CONFIG_NESTING} levels inside each other`
 /** Thrown to stop reading; the problem is already in the list. */
 class ReaderEnd extends Error {}
 
-/** Makes the values of a config file, and checks what holds for JSON and YAML. Offsets are those of the text, in UTF-16 units. */
+/** Builds the values of a config file with their positions. Has the checks that JSON and YAML share. Offsets are in UTF-16 units. */
 export class ConfigReader {
   readonly problems: FileProblem[] = []
   readonly #file: string

@@ -3,15 +3,14 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type Engine, PendingCall } from '../../src/engine/engine.ts'
-import { HostBridge } from '../../src/engine/workers/host-bridge.ts'
 import { threadKind, type WorkersOptions } from '../../src/engine/workers/thread.ts'
 import { prestartThread, takePrestartedThread } from '../../src/engine/workers/thread-start.ts'
-import { loadPlugin } from '../../src/plugin/plugin.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
 import { run } from '../support/cli.ts'
 import { callText, openEngine } from '../support/engine.ts'
-import { file, guest } from '../support/guest.ts'
-import { keepLog, settingsOf } from '../support/instance.ts'
+import { file } from '../support/guest.ts'
+import { keepLog } from '../support/instance.ts'
+import { threadOptions } from '../support/trial.ts'
 
 const open = (guest: string, options: Partial<WorkersOptions> = {}) =>
   openEngine({ name: 'workers', runtime: kernel }, guest, options)
@@ -250,20 +249,7 @@ test('a thread that no engine takes ends', async () => {
 
 /** A thread that has not begun to run anything. */
 async function startThread(concurrent: number) {
-  const { log: _log, ...settings } = settingsOf()
-  const { name, digest, module, merge, imports, exports, memories, linked } = await loadPlugin(guest('echo'))
-  const kind = threadKind({
-    plugin: { name, digest, module, merge, imports, exports, memories, linked },
-    runtime: 'kernel',
-    settings,
-    functions: undefined,
-    isolation: { isolation: 'reuse', recycleMemory: Number.POSITIVE_INFINITY },
-    services: [],
-    bridge: new HostBridge({ run: () => undefined }, true),
-    log: keepLog(),
-    concurrent,
-    timeoutMs: 1_000,
-  })
+  const kind = threadKind(await threadOptions('echo', { concurrent }))
   const nothing = () => undefined
   const owner = { ready: nothing, free: nothing, asking: nothing, answered: nothing, late: nothing }
   const thread = kind.start({ ...owner, broken: nothing, ended: nothing })

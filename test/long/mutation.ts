@@ -189,7 +189,7 @@ function renderResults(): string {
       renderRow('what checks', results.filter(isCheck)),
       renderRow('all', results),
     ].join('\n'),
-    `Survivors with a reason: ${explained.length}. They behave like the original, or the tests that notice them are none of those that are tried here.`,
+    `Explained survivors: ${explained.length}. No test can detect them, or only tests that are not part of this run.`,
     explained
       .map((mutant) => `- ${placeOf(mutant)}: ${reasonOf(mutant)}`)
       .sort()
@@ -212,20 +212,23 @@ function placeOf({ file, line }: Mutant): string {
 }
 
 function reasonOf(mutant: Mutant): string | undefined {
-  const [original = '', mutated = ''] = renderDiff(mutant).split('\n- ').slice(1).join('\n- ').split('\n+ ')
-  return EXPLAINED[`${mutant.file}: ${mutated === ';' ? `without ${original}` : mutated}`]
+  const { before, after } = linesOf(mutant)
+  const [mutated = ''] = after
+  return EXPLAINED[`${mutant.file}: ${mutated === ';' ? `without ${before.join(' ')}` : mutated}`]
 }
 
-/** The lines that the mutant changes, before and after. */
 function renderDiff(mutant: Mutant): string {
+  const { before, after } = linesOf(mutant)
+  const lines = (sign: string, texts: readonly string[]) => texts.map((text) => `${sign} ${text}`)
+  return [`${mutant.file}:${mutant.line}`, ...lines('-', before), ...lines('+', after)].join('\n')
+}
+
+/** The lines that the mutant changes, without indentation. */
+function linesOf(mutant: Mutant): { readonly before: readonly string[]; readonly after: readonly string[] } {
   const source = readFileSync(join(root, mutant.file), 'utf8')
   const from = source.lastIndexOf('\n', mutant.start) + 1
   const to = source.indexOf('\n', mutant.end)
   const mutated = apply(source, mutant).slice(from, to + mutant.code.length - (mutant.end - mutant.start))
-  const lines = (sign: string, text: string) => text.split('\n').map((line) => `${sign} ${line.trim()}`)
-  return [
-    `${mutant.file}:${mutant.line}`,
-    ...lines('-', source.slice(from, to)),
-    ...lines('+', mutated),
-  ].join('\n')
+  const lines = (text: string) => text.split('\n').map((line) => line.trim())
+  return { before: lines(source.slice(from, to)), after: lines(mutated) }
 }

@@ -158,9 +158,13 @@ export class GuestProcess {
   flush(): void {
     const tasks = this.#stream(FD.tasks)
     if (!tasks || this.#unwritten.length === 0) return
-    tasks.cork()
-    for (const part of this.#unwritten) tasks.write(part)
-    tasks.uncork()
+    const [first] = this.#unwritten
+    if (this.#unwritten.length === 1 && first) tasks.write(first)
+    else {
+      tasks.cork()
+      for (const part of this.#unwritten) tasks.write(part)
+      tasks.uncork()
+    }
     this.#unwritten = []
   }
 

@@ -5,13 +5,18 @@ import { expect, test } from 'vitest'
 import { joinHeaders } from '../../../src/guest/outbound/client.ts'
 import { ResponseReader } from '../../../src/guest/outbound/response-reader.ts'
 
-test('of a response of many small pieces a bounded number is read in a turn of the event loop', async () => {
+function openReader(limit: number, bufferBytes: number) {
   const response = new IncomingMessage(new Socket())
-  const reader = new ResponseReader(response, 'a', 100_000, 100_000, {
+  const reader = new ResponseReader(response, 'a', limit, bufferBytes, {
     news: () => undefined,
     complete: () => undefined,
     failed: (error) => expect.unreachable(error.message),
   })
+  return { response, reader }
+}
+
+test('of a response of many small pieces a bounded number is read in a turn of the event loop', async () => {
+  const { response, reader } = openReader(100_000, 100_000)
   for (let piece = 0; piece < 10_000; piece++) response.push('a')
   response.push(null)
   let before = 0
@@ -25,12 +30,7 @@ test('of a response of many small pieces a bounded number is read in a turn of t
 })
 
 test('a response that had to wait is read on when half of what is kept was taken', async () => {
-  const response = new IncomingMessage(new Socket())
-  const reader = new ResponseReader(response, 'a', 100, 10, {
-    news: () => undefined,
-    complete: () => undefined,
-    failed: (error) => expect.unreachable(error.message),
-  })
+  const { response, reader } = openReader(100, 10)
   response.push('0123456789')
   await turn()
   expect([reader.bytes, response.isPaused()]).toEqual([10, true])

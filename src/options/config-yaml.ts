@@ -29,7 +29,7 @@ export function readYamlText(text: string, file: string): ConfigText {
     // After a misplaced token the following ones are also wrong: only the first is reported.
     const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
     const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
-    const told = new Set<number>() // one mistake may have several consequences at one place
+    const told = new Set<number>() // the parser may report one mistake several times
     for (const { pos, code, message } of [...errors, ...document.warnings]) {
       if (!told.has(pos[0])) reader.refuse(pos[0], messageOf(code, message) + hintFor(text, pos[0]))
       told.add(pos[0])

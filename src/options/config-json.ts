@@ -6,7 +6,7 @@ import { ConfigReader, type ConfigText } from './config-reader.ts'
 export function readJsonText(text: string, file: string): ConfigText {
   const reader = new ConfigReader(text, file)
   return reader.run(() => {
-    const parsed = parseJson(text, Number.POSITIVE_INFINITY) // `count` has a limit of its own
+    const parsed = parseJson(text, Number.POSITIVE_INFINITY) // the reader limits the nesting
     if ('mistake' in parsed) {
       const { line, column, reason } = parsed.mistake
       const message = `it is not JSON: ${reason}`
