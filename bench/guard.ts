@@ -170,9 +170,9 @@ const GUARDS: readonly Guard[] = [
   },
   {
     checks: [
-      { name: "start to first answer: the command to Fastify's echo", limit: 1.8 },
-      { name: "start to first answer: with a thread to Fastify's echo", limit: 2.2 },
-      { name: "start to first answer: a config file with 10 plug-ins to Fastify's echo", limit: 2.4 },
+      { name: "start to first answer: the command to Fastify's echo", limit: 1.4 },
+      { name: "start to first answer: with a thread to Fastify's echo", limit: 1.6 },
+      { name: "start to first answer: a config file with 10 plug-ins to Fastify's echo", limit: 1.8 },
     ],
     measure: measureStartTimes,
   },

@@ -110,6 +110,15 @@ export function ours(name: string, ...flags: string[]): Scenario {
   return hello(name, ...COMMAND, ...flags)
 }
 
+/** The same with flags of Node.js. */
+export function withNodeFlags(flags: readonly string[], scenario: Scenario): Scenario {
+  const [program, ...args] = scenario.command
+  return { ...scenario, command: [program, ...flags, ...args] }
+}
+
+/** Preloads a module that ends a server without a handler of signals. */
+export const END_ON_SIGNAL = ['--require', './bench/servers/end-on-signal.cjs']
+
 /** A server with the hello.wasm that was written in C: it answers the same, and does not grow its memory. */
 export function oursInC(name: string, ...flags: string[]): Scenario {
   return greeter(name, 'plugins/hello-c/hello.wasm', [...COMMAND, ...flags])

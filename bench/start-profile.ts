@@ -4,7 +4,15 @@ import { join } from 'node:path'
 import { post } from './client.ts'
 import { renderNumber } from './origin.ts'
 import type { CallFrame, Profile } from './profile.ts'
-import { HELLO_BODY, isRight, noPlugin, ours, type Scenario } from './scenario.ts'
+import {
+  END_ON_SIGNAL,
+  HELLO_BODY,
+  isRight,
+  noPlugin,
+  ours,
+  type Scenario,
+  withNodeFlags,
+} from './scenario.ts'
 import { startServer } from './server-process.ts'
 import { configured, numberedPlugins } from './startup.ts'
 import { median } from './statistics.ts'
@@ -41,7 +49,7 @@ export async function measureStartProfiles(
   progress: (line: string) => void,
 ): Promise<StartProfile[]> {
   const scenarios = [
-    { ...noPlugin(HELLO_BODY), name: 'Fastify, echo' },
+    { ...withNodeFlags(END_ON_SIGNAL, noPlugin(HELLO_BODY)), name: 'Fastify, echo' },
     ours('wasm-serve'),
     configured(numberedPlugins(10)),
   ]
@@ -59,10 +67,9 @@ export async function measureStartProfiles(
 async function profileStart(scenario: Scenario): Promise<Record<string, number>> {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-profile-'))
   try {
-    const [program, ...args] = scenario.command
     const begun = nowMicros()
-    const profiling = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=200', ...END_ON_SIGNAL]
-    const server = await startServer({ ...scenario, command: [program, ...profiling, ...args] })
+    const profiling = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=200']
+    const server = await startServer(withNodeFlags(profiling, scenario))
     const { status, body } = await post(server.url, scenario.body)
     const answered = nowMicros()
     if (status !== 200 || !isRight(scenario, scenario.body, body))
@@ -75,8 +82,6 @@ async function profileStart(scenario: Scenario): Promise<Record<string, number>>
     rmSync(folder, { recursive: true, force: true })
   }
 }
-
-const END_ON_SIGNAL = ['--require', './bench/servers/end-on-signal.cjs']
 
 /** V8 uses the same clock. */
 function nowMicros(): number {
@@ -117,7 +122,7 @@ function partOf(path: readonly CallFrame[]): string {
 function ownerOf(url: string): string | undefined {
   if (url.startsWith('node:')) return undefined
   if (url.startsWith('wasm:')) return GUESTS
-  return url.includes('/node_modules/') ? PACKAGES : OWN
+  return /\/node_modules\/|\/packed-packages\.cjs$/.test(url) ? PACKAGES : OWN
 }
 
 export function renderStartProfiles(measured: readonly StartProfile[]): string {

@@ -8,6 +8,7 @@ import { bundle, bundleConsole, bundleExtism, bundleThreads, file, type Replacem
 import { startChunks } from './chunks.ts'
 import { publishedSchema } from './config-schema.ts'
 import { optionTypes } from './option-types.ts'
+import { bundlePackages } from './packed.ts'
 
 /*
  * Makes `dist/`, which is published, and `lib/`, which is not.
@@ -45,6 +46,7 @@ await Promise.all([
   writeTypes(),
   bundleThreads().then(bundleExtism),
   bundle('dist', DOORS, { codeSplitting: startChunks() }, FROZEN),
+  bundlePackages(),
   bundleConsole(),
   bundle('lib', allSources(), { preserveModules: true, preserveModulesRoot: 'src' }, FROZEN),
 ])

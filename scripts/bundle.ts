@@ -1,7 +1,9 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type OutputOptions, type Plugin, type PluginContext } from 'rolldown'
 import { esmExternalRequirePlugin } from 'rolldown/plugins'
+import { notices } from './notices.ts'
 
 /** A path of the package. */
 export const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
@@ -38,10 +40,10 @@ export async function bundleThreads(): Promise<void> {
   ])
 }
 
-/** What is published has no white space, and short names of variables. Names of functions stay as they are, for stacks. */
-const MINIFY = {
-  compress: false,
-  mangle: { toplevel: false, keepNames: true },
+/** What is published is minified. Names of functions stay as they are, for stacks. */
+export const MINIFY = {
+  compress: true,
+  mangle: { toplevel: true, keepNames: true },
   codegen: { removeWhitespace: true },
 } as const
 
@@ -77,19 +79,13 @@ export async function bundleExtism(): Promise<void> {
       codeSplitting: false,
       comments: { jsdoc: false },
       minify: MINIFY,
-      postBanner: notices(['@fastify/error']),
+      postBanner: noticesOf('@fastify/error'),
     },
   })
   writeFileSync(
     file('dist/extism.cjs'),
     "const required = require('./extism.js')\nmodule.exports = required['module.exports'] ?? required\n",
   )
-}
-
-/** The licences of packages require their notices in each copy. */
-function notices(packages: readonly string[]): string {
-  const texts = packages.map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`).trim()}`)
-  return `/*!\n${texts.join('\n\n')}\n*/`
 }
 
 const CONSOLE = 'console'
@@ -109,7 +105,7 @@ export async function bundleConsole(): Promise<void> {
       format: 'es',
       minify: true,
       comments: false,
-      postBanner: notices(['preact', 'uplot']),
+      postBanner: noticesOf('preact', 'uplot'),
     },
   })
   const styles = read('node_modules/uplot/dist/uPlot.min.css') + read(`${CONSOLE}/console.css`)
@@ -118,13 +114,23 @@ export async function bundleConsole(): Promise<void> {
     copyFileSync(file(`${CONSOLE}/${name}`), file(`dist/console/${name}`))
 }
 
-const read = (path: string) => readFileSync(file(path), 'utf8')
+const noticesOf = (...packages: string[]) => notices(packages.map((name) => file(`node_modules/${name}`)))
+
+/** A file of the project. */
+export const read = (path: string) => readFileSync(resolve(file('.'), path), 'utf8')
 
 /**
  * Packages in CommonJS that every start loads. Node.js parses one that is imported to find its exports, and V8 optimizes that
  * parser meanwhile: 40 to 70 ms of CPU on Node.js 20.
  */
-const COMMONJS = new Set(['@fastify/error', 'close-with-grace', 'fastify', 'find-my-way', 'pino'])
+export const COMMONJS: ReadonlySet<string> = new Set([
+  '@fastify/error',
+  'close-with-grace',
+  'fastify',
+  'fastify-plugin',
+  'find-my-way',
+  'pino',
+])
 
 const isRequired = (name: string) =>
   COMMONJS.has(name) || (name.startsWith('node:') && name !== 'node:module')
@@ -135,6 +141,8 @@ const isRequired = (name: string) =>
  */
 const requireExternals: Plugin = {
   name: 'require',
+  resolveId: (id, importer) =>
+    importer && id.endsWith('/packed-packages.ts') ? { id: PACKED, external: true } : null,
   renderChunk(code) {
     const edits = this.parse(code).body.flatMap((statement) =>
       statement.type === 'ImportDeclaration' && isRequired(statement.source.value) ? [statement] : [],
@@ -147,11 +155,12 @@ const requireExternals: Plugin = {
       }),
       { text: '', end: 0 },
     )
-    return `import { createRequire as requireFrom } from 'node:module'
-const requireExternal = requireFrom(import.meta.url)
-${text}${code.slice(end)}`
+    return `import { requireExternal } from '${PACKED}'\n${text}${code.slice(end)}`
   },
 }
+
+/** It is bundled by itself: other files find it by this name. */
+const PACKED = './packed-packages.js'
 
 type ImportDeclaration = Extract<
   ReturnType<PluginContext['parse']>['body'][number],
@@ -224,7 +233,8 @@ const withoutErrorTexts: Plugin = {
 /** A property with a string. */
 const ERROR_TEXT = /\s*\b(?:site|cause|remedy):\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"),/g
 
-function replacing(replacements: Replacements): Plugin {
+/** Loads other code for some modules. */
+export function replacing(replacements: Replacements): Plugin {
   return {
     name: 'replacements',
     load: (id) => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Attributes, Context, Span } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
-import { loadPackage } from '../platform/packages.ts'
+import { loadPackage } from '../platform/optional-package.ts'
 import type { CallSpan, CallTimes, Outcome, StreamEvent } from './observe.ts'
 
 /** The calls with the same span name and attributes. */

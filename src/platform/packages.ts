@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { PackageMissingError } from '../errors/errors.ts'
 
 /**
  * A file or folder of this package, by its path relative to `package.json`. Sources are two folders below that, bundles
@@ -47,31 +46,4 @@ function findRoot(folder: URL): URL {
   const parent = new URL('../', folder)
   if (existsSync(new URL('package.json', folder)) || parent.href === folder.href) return folder
   return findRoot(parent)
-}
-
-/**
- * Loads an optional package.
- *
- * @param purpose - The feature that needs it, for the message.
- * @param install - What to install with npm; default: the package.
- * @throws {@link PackageMissingError} with the line that installs it.
- */
-export async function loadPackage<Module>(
-  purpose: string,
-  name: string,
-  load: () => Promise<Module>,
-  install = name,
-): Promise<Module> {
-  try {
-    return await load()
-  } catch (error) {
-    // A missing dependency of the package itself is another mistake.
-    if (!isMissing(error, name)) throw error
-    throw new PackageMissingError(name, purpose, `npm install ${install}`, { cause: error })
-  }
-}
-
-function isMissing(error: unknown, name: string): boolean {
-  if (!(error instanceof Error && 'code' in error)) return false
-  return error.code === 'ERR_MODULE_NOT_FOUND' && error.message.includes(`package '${name}'`)
 }

@@ -42,6 +42,7 @@ export const PROCESS_STATE: Readonly<Record<string, string>> = {
     'What was read since V8 was last asked to collect: a process has one heap.',
   'platform/packages.ts packageRoot': 'The folder of this package.',
   'platform/packages.ts version': 'The version of the package, read once.',
+  'platform/packed-packages.ts modules': 'The packages of each start that are loaded from one file.',
   'platform/partial-bytes.ts processPartials':
     'What has arrived of bodies and messages of which a part is missing: a process has one memory.',
   'platform/stuck-threads.ts processThreads':

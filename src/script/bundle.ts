@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'nod
 import { pathToFileURL } from 'node:url'
 import type { BuildFailure, BuildOptions, BuildResult, Message, Plugin } from 'esbuild'
 import { ScriptInvalidError } from '../errors/errors.ts'
-import { loadPackage } from '../platform/packages.ts'
+import { loadPackage } from '../platform/optional-package.ts'
 import type { SourceMap } from './script.ts'
 
 /** A script with all that it imports. */

@@ -6,7 +6,6 @@ import { type Engine, PendingCall } from '../../src/engine/engine.ts'
 import { threadKind, type WorkersOptions } from '../../src/engine/workers/thread.ts'
 import { prestartThread, takePrestartedThread } from '../../src/engine/workers/thread-start.ts'
 import { kernel } from '../../src/runtime/kernel.ts'
-import { run } from '../support/cli.ts'
 import { callText, openEngine } from '../support/engine.ts'
 import { file } from '../support/guest.ts'
 import { keepLog } from '../support/instance.ts'
@@ -225,16 +224,6 @@ test('the first engine takes the thread that was started before its work was kno
     'one',
     'two',
   ])
-})
-
-test.each([
-  [['--workers', '1'], {}],
-  [[], { WASM_SERVE_WORKERS: '1' }],
-])('a thread is started before the plug-in is read, if threads are wanted: %j %j', async (flags, variables) => {
-  expect((await run(['missing.wasm', ...flags], variables)).code).toBe(2)
-  const started = takePrestartedThread('kernel')
-  expect(started).toBeDefined()
-  await started?.terminate()
 })
 
 test('a thread that no engine takes ends', async () => {

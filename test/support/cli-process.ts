@@ -9,6 +9,8 @@ export { CLI } from './cli.ts'
 export interface ProcessInputs extends ConfigNode {
   /** The program that runs the command, with its arguments. Default: this Node.js. */
   readonly program?: readonly [string, ...string[]]
+  /** The file of the command. Default: that of `dist`. */
+  readonly cli?: string
 }
 
 /** A process that runs the command. */
@@ -30,11 +32,11 @@ export async function run(
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { cwd, input, program = [process.execPath] }: ProcessInputs = {},
+  { cwd, input, program = [process.execPath], cli = CLI }: ProcessInputs = {},
 ): Running {
   const { npm_command: _, ...inherited } = process.env
   const [file, ...words] = program
-  const child = spawn(file, [...words, CLI, ...args], {
+  const child = spawn(file, [...words, cli, ...args], {
     env: { ...inherited, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
     cwd,

@@ -51,6 +51,15 @@ test('reading the plug-in is enough to serve it, without a watchdog', async () =
   expect(await post(url, 'hi')).toEqual([200, 'hi'])
 })
 
+test('a thread that is wanted and not allowed is one line', async () => {
+  const echo = guest('echo')
+  const words = [echo, '0', '--stall-ms', '0', '--workers', '1']
+  const { code, stderr } = await run(words, {}, permitted(read(echo)))
+  expect(code).not.toBe(0)
+  expect(stderr).toMatch(/^wasm-serve: Route POST .*\n$/m)
+  expect(stderr).not.toMatch(/^ +at /m)
+})
+
 test('with threads allowed there are the watchdog and deadlines', async () => {
   const loop = guest('loop')
   const server = start([loop, '0', '--timeout', '100'], {}, permitted(read(loop), '--allow-worker'))

@@ -1,7 +1,7 @@
 import { FleetContentError, FleetUnavailableError } from '../../errors/errors.ts'
 import { RedisConnection } from '../../guest/store/redis-connection.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import { JsonProblem, readObject } from '../json-fields.ts'
 import type {
   FleetHead,

@@ -21,14 +21,24 @@ const KEPT_MS = 10_000
 /** A thread whose work is not known yet. */
 let prestarted: { readonly runtime: Runtime['name']; readonly worker: Worker } | undefined
 
-/** Starts a thread before its work is known: Node.js takes about as long for it as for loading Fastify. */
+/**
+ * Starts a thread before its work is known: Node.js takes about as long for it as for loading Fastify. Does nothing where
+ * no thread can be started: the one that is needed will fail with the reason.
+ */
 export function prestartThread(runtime: Runtime['name']): void {
-  const worker = newThread(runtime, 'wasm-serve')
-  prestarted = { runtime, worker }
-  worker.unref()
-  setTimeout(() => {
-    if (prestarted?.worker === worker) void takePrestartedThread(runtime)?.terminate()
-  }, KEPT_MS).unref()
+  try {
+    const worker = newThread(runtime, 'wasm-serve')
+    prestarted = { runtime, worker }
+    const forget = () => {
+      if (prestarted?.worker === worker) prestarted = undefined
+    }
+    worker.on('error', forget).on('exit', forget).unref()
+    setTimeout(() => {
+      if (prestarted?.worker === worker) void takePrestartedThread(runtime)?.terminate()
+    }, KEPT_MS).unref()
+  } catch {
+    // As `--permission` without `--allow-worker` does.
+  }
 }
 
 /** The thread that was started before, for one that takes it first. */

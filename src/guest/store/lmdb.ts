@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../../errors/errors.ts'
 import { makeFolder } from '../../platform/node-workarounds.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import {
   checkLmdbFolder,
   DATA,

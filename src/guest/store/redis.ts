@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { StoreFullError, StoreUnavailableError } from '../../errors/errors.ts'
 import type { Log } from '../../observe/log/guest-log.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import { RedisConnection } from './redis-connection.ts'
 import {
   checkKey,

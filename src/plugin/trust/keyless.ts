@@ -1,6 +1,6 @@
 import { TrustInvalidError } from '../../errors/registry.ts'
 import { isObject } from '../../platform/json-text.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import type { Refusal } from '../source/url.ts'
 import type { Bundle } from './bundle.ts'
 import { parseJsonBytes } from './strict-json.ts'

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandle
 import { ApiKeyRefusedError, RateLimitedError } from '../../errors/errors.ts'
 import type { CheckedServerOptions } from '../../options/options.ts'
 import { networkOf } from '../../platform/client-network.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import type { RateCounter } from '../../platform/rate-counts.ts'
 import { isPreflight } from '../../platform/web-origin.ts'
 import { KnownKeys } from '../../route/client.ts'

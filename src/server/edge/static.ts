@@ -10,7 +10,7 @@ import {
   StaticFolderError,
 } from '../../errors/errors.ts'
 import { FD_FOLDER } from '../../platform/descriptors.ts'
-import { loadPackage } from '../../platform/packages.ts'
+import { loadPackage } from '../../platform/optional-package.ts'
 import { type OpenedEntry, openBelow } from './open-below.ts'
 
 const INDEX = 'index.html'

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openStore } from '../../../src/guest/store/open-store.ts'
 import { syncOf } from '../../../src/guest/store/store.ts'
 import { checkServerOptions, checkWasmServeOptions } from '../../../src/options/options.ts'
-import { loadPackage } from '../../../src/platform/packages.ts'
+import { loadPackage } from '../../../src/platform/optional-package.ts'
 import { newFolder } from '../../support/stores.ts'
 
 const settings = { maxBytes: 1_000_000, timeoutMs: 500 }
