@@ -82,7 +82,7 @@ export function renderProfile(lines: readonly ProfileLine[]): string {
     return `| ${renderNumber(percent, 1)} | ${code} |`
   })
   const own = lines
-    .filter(({ where }) => /, dist\/|wasm/.test(where))
+    .filter(({ where }) => /, dist\/(?!packed-packages)|wasm/.test(where))
     .reduce((sum, { percent }) => sum + percent, 0)
   return [
     '| self % | function |',

@@ -124,6 +124,11 @@ export function oursInC(name: string, ...flags: string[]): Scenario {
   return greeter(name, 'plugins/hello-c/hello.wasm', [...COMMAND, ...flags])
 }
 
+/** A server with a script that answers the same. QuickJS runs it. */
+export function oursInScript(name: string, ...flags: string[]): Scenario {
+  return greeter(name, 'bench/guests/hello.js', [...COMMAND, ...flags])
+}
+
 /**
  * The command with a guest that echoes.
  *

@@ -33,5 +33,5 @@ function licenceOf(folder: string): { readonly text: string; readonly copyright:
   }
 }
 
-const COPYRIGHT = /^\s*copyright\b/i
+const COPYRIGHT = /^\s*copyright\b(?! notice)/i
 const TITLE = /^[\s#*]*(?:the )?(?:mit|isc) license(?: \(mit\))?[\s*]*$/i

@@ -1,4 +1,4 @@
-import { HELLO_BODY, noPlugin, ours, oursInC, type ScenarioSet } from '../scenario.ts'
+import { HELLO_BODY, noPlugin, ours, oursInC, oursInScript, type ScenarioSet } from '../scenario.ts'
 
 /** What a request costs that reaches a guest, beside requests that reach none. */
 export const http: ScenarioSet = {
@@ -16,11 +16,15 @@ export const http: ScenarioSet = {
     ours('kernel, fresh', '--isolation', 'fresh'),
     oursInC('kernel, C'),
     oursInC('kernel, C, fresh', '--isolation', 'fresh'),
+    oursInScript('kernel, QuickJS'),
+    oursInScript('kernel, QuickJS, fresh', '--isolation', 'fresh'),
   ],
   compared: [],
   floors: [
     { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.15 },
     { scenario: 'kernel', to: 'bare node:http', maxCpu: 1.35 },
     { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
+    { scenario: 'kernel, fresh', to: 'kernel', maxCpu: 1.1 },
+    { scenario: 'kernel, QuickJS, fresh', to: 'kernel, QuickJS', maxCpu: 2 },
   ],
 }

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 
 /*
  * The packages that each start needs are one file of the built command, `packed-packages.cjs`, since finding, reading and compiling
- * their 170 files takes a fifth of a start.
+ * their 170 files takes a sixth of a start.
  */
 
 // An import would load what the getters of these modules load.

@@ -1,0 +1,3 @@
+export function hello() {
+  Host.outputString(JSON.stringify({ message: `🦀 Hello ${Host.inputString()}` }))
+}
