@@ -26,6 +26,7 @@ import {
   noPluginOver,
   ours,
   oursInC,
+  oursInScript,
   oursOver,
   type Scenario,
 } from './scenario.ts'
@@ -74,6 +75,7 @@ const GUARDS: readonly Guard[] = [
       { name: 'CPU per request: 1 worker to inline', limit: 2.5 },
       { name: 'CPU per request: fresh to inline', limit: 2 },
       { name: 'CPU per request: 1 process to 1 worker', limit: 3 },
+      { name: 'CPU per request: fresh to inline, a script', limit: 5 },
     ],
     measure: measureRequests,
   },
@@ -234,7 +236,9 @@ async function measureRequests(): Promise<number[]> {
   const workers = await cpuPerRequest(ours('1 worker', '--workers', '1'))
   const fresh = await cpuPerRequest(ours('fresh', '--isolation', 'fresh'))
   const subprocess = await cpuPerRequest(ours('1 process', '--engine', 'subprocess'))
-  return [inline / echo, workers / inline, fresh / inline, subprocess / workers]
+  const script = await cpuPerRequest(oursInScript('a script'))
+  const freshScript = await cpuPerRequest(oursInScript('a script, fresh', '--isolation', 'fresh'))
+  return [inline / echo, workers / inline, fresh / inline, subprocess / workers, freshScript / script]
 }
 
 async function measureLargeBodies(): Promise<number[]> {

@@ -55,10 +55,10 @@ const TEN = 'wasm-serve, a config file with 10 plug-ins'
 
 /** Maximum start time and memory, relative to a Fastify app with one route. */
 const LIMITS = [
-  [OURS, 'ms', 1.2],
+  [OURS, 'ms', 1.15],
   [TEN, 'ms', 1.4],
   [THREADED, 'ms', 1.3],
-  [OURS, 'memoryBytes', 1.35],
+  [OURS, 'memoryBytes', 1.25],
 ] as const
 
 const PLUGINS = [1, 2, 5, 10]

@@ -113,7 +113,7 @@ function pluginOfScript(script: Script, functions: readonly string[], used: read
   }))
   const initialize = body([
     ...[...constant(data.length), CODE.call, ...indexOf(SPACE), ...constant(0), ...constant(data.length)],
-    ...[...MEMORY_INIT, ...segment, 0, ...DATA_DROP, ...segment, CODE.call, ...indexOf(START)],
+    ...[...MEMORY_INIT, ...segment, 0, CODE.call, ...indexOf(START)],
   ])
   const callers = functions.map((_, place) => body([...constant(place), CODE.call, ...indexOf(CALL)]))
   const code = appendItems(view, SECTION.code, [initialize, ...callers])
@@ -170,7 +170,6 @@ const NOTHING_TO_NOTHING = Uint8Array.of(0x60, 0, 0)
 const NOTHING_TO_CODE = Uint8Array.of(0x60, 0, 1, 0x7f)
 
 const MEMORY_INIT = [0xfc, 8]
-const DATA_DROP = [0xfc, 9]
 
 /** Data that is copied by an instruction only. */
 const PASSIVE = Uint8Array.of(1)

@@ -70,13 +70,17 @@ const folder = new URL('../../plugins/', import.meta.url)
 const plugins = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((path) => /^(?!visits|streams-|socket-|http-assemblyscript)[^/]+\/[^/]+\.wasm$/.test(path))
   .map((path) => new URL(path, folder).pathname)
+const scripts = ['templates/hello/plugin.js', 'templates/http/plugin.js'].map(
+  (path) => new URL(path, folder).pathname,
+)
 const guests = ['upper', 'stain', 'sizes', 'wasi', 'config', 'log', 'several'].map(guest)
 
-describe.each([...plugins, ...guests])('%s', (path) => {
+describe.each([...plugins, ...scripts, ...guests])('%s', (path) => {
   test('after each call it is byte for byte what it was when it was made, or when it was started', async () => {
     const made = keepInstances()
     const plugin = await loadPlugin(path, { isolation: 'fresh' })
-    const globals = plugin.resettable?.globals ?? -1
+    const { globals = -1 } = plugin.resettable ?? {}
+    expect(globals).not.toBe(-1)
     const config = { vowels: 'aeiou' }
     const other = kernel.open(plugin, settingsOf({ config }))
     onTestFinished(() => other.close())
