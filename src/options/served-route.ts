@@ -213,7 +213,8 @@ const METHODS_OF: ReadonlyMap<string, string> = new Map([
 
 /** The methods that a route names, or else that of its contract. */
 export function requestedMethods({ method, contract }: RouteIdentity): readonly string[] {
-  return [method ?? defaultMethod(contract)].flat()
+  const requested = method ?? defaultMethod(contract)
+  return typeof requested === 'string' ? [requested] : requested
 }
 
 /** Two routes that match the same requests. */
@@ -256,7 +257,10 @@ export function routeConflicts(
 
 /** Parameters match the same, whatever their names are. */
 function servedAt({ url, host = '' }: RouteIdentity): string {
-  return `${host.toLowerCase().replace(/\.$/, '')} ${url.replaceAll(PARAMETER, (found) => (found === '::' ? found : ':'))}`
+  const pattern = url.includes(':')
+    ? url.replaceAll(PARAMETER, (found) => (found === '::' ? found : ':'))
+    : url
+  return `${host.toLowerCase().replace(/\.$/, '')} ${pattern}`
 }
 
 /** `::` is a colon. */

@@ -1,5 +1,4 @@
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { takesMessages } from '../guest/streams/stream-imports.ts'
+import type { FastifyInstance } from 'fastify'
 import type { Meters } from '../observe/metrics.ts'
 import type { Tracing } from '../observe/traces.ts'
 import type { ConfigMap } from '../options/config-node.ts'
@@ -14,14 +13,13 @@ import { claimNames } from './name-conflicts.ts'
 import {
   type ChosenRoute,
   chooseRoute,
-  instancesOf,
-  keepsMemory,
   loadRoutePlugin,
   type OpenRoute,
   openRoute,
   tryRoute,
 } from './open-route.ts'
 import { blameRoute, type PlacedRoute } from './route-error.ts'
+import { RouteNotices } from './route-notices.ts'
 import { type Lease, RoutePool, type RouteUse, startKey } from './route-pool.ts'
 
 /** A route whose calls may be split between two versions of its plug-in. */
@@ -172,7 +170,8 @@ export async function openRoutes(
       }),
     )
     const pace = new EventLoopYielder()
-    const opened: OpenRoute[] = []
+    const notices = new RouteNotices()
+    const ready: Promise<void>[] = []
     const routes: OpenVersions[] = []
     for (const { route: configured, isLive, use, lease, chosen } of found) {
       const taken = lease ?? (chosen && pool.add(use, openRoute(chosen, use.url, stallMs, log)))
@@ -180,17 +179,18 @@ export async function openRoutes(
       if (taken !== lease) leases.push(taken)
       if (chosen) waiting.delete(chosen)
       const { route } = taken
-      opened.push(route)
+      notices.note(route)
+      const started = forRoute(configured, async () => void (await route.instances.ready))
+      started.catch(() => undefined) // reported below
+      ready.push(started)
       const first = isLive ? undefined : routes.pop()
       const percent = configured.next?.percent ?? 0
       routes.push(first ? { ...first, next: { route, percent } } : { live: route })
       await pace.step()
       signal?.throwIfAborted()
     }
-    const ready = found.map(({ route }, index) => forRoute(route, async () => opened[index]?.instances.ready))
     await unlessAborted(Promise.all(ready), signal)
-    logUnusedMessages(opened, log)
-    logMemoryLoss(opened, options.maxInstances, log)
+    notices.log(options.maxInstances, log)
     const kept = found.filter(({ lease }) => lease).length
     return { pool, routes, kept, close }
   } catch (error) {
@@ -206,36 +206,6 @@ async function forRoute<Result>(route: PlacedRoute, step: () => Promise<Result>)
   } catch (error) {
     throw blameRoute(error, route)
   }
-}
-
-/** A plug-in may have exports with messages and others. One that is served without messages at all was probably meant to have them. */
-function logUnusedMessages(opened: readonly OpenRoute[], log: FastifyBaseLogger): void {
-  const served = new Set<string>()
-  const taking = new Set<string>()
-  for (const { options, plugin, streams } of opened) {
-    if (options.contract === 'websocket') served.add(plugin.name)
-    else if (streams && takesMessages(plugin)) taking.add(plugin.name)
-  }
-  for (const plugin of taking)
-    if (!served.has(plugin)) log.info({ plugin }, 'ws_receive gets messages only with the contract websocket')
-}
-
-/** Most names in a line of the log. */
-const MAX_NAMES = 10
-
-/** If there is no room for all lazy plug-ins, those that were not called for longest lose their memory. */
-function logMemoryLoss(
-  opened: readonly OpenRoute[],
-  maxInstances: number | undefined,
-  log: FastifyBaseLogger,
-): void {
-  const kept = opened.filter((route) => route.plugin.compile && keepsMemory(route))
-  const instances = kept.reduce((sum, route) => sum + instancesOf(route), 0)
-  if (maxInstances === undefined || instances <= maxInstances) return
-  const plugins = [...new Set(kept.map(({ plugin }) => plugin.name))].slice(0, MAX_NAMES)
-  const message =
-    'more plug-ins are loaded on their first call than instances may be open: those that were not called for longest are closed, and lose the memory of earlier calls; raise maxInstances, or set load eager for those that need it'
-  log.warn({ plugins, routes: kept.length, instances, maxInstances }, message)
 }
 
 /** One plug-in of one route. */
