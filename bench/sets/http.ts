@@ -22,9 +22,9 @@ export const http: ScenarioSet = {
   compared: [],
   floors: [
     { scenario: 'kernel', to: 'no plug-in', maxCpu: 1.15 },
-    { scenario: 'kernel', to: 'bare node:http', maxCpu: 1.35 },
+    { scenario: 'kernel', to: 'bare node:http', maxCpu: 1.25 },
     { scenario: 'kernel', to: 'sdk', maxCpu: 0.8 },
-    { scenario: 'kernel, fresh', to: 'kernel', maxCpu: 1.1 },
-    { scenario: 'kernel, QuickJS, fresh', to: 'kernel, QuickJS', maxCpu: 2 },
+    { scenario: 'kernel, fresh', to: 'kernel', maxCpu: 1.25 },
+    { scenario: 'kernel, QuickJS, fresh', to: 'kernel, QuickJS', maxCpu: 3 },
   ],
 }

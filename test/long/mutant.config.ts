@@ -29,7 +29,7 @@ const IN_PROCESS = [
   ...['cli-config', 'fleet-command', 'registry-commands', 'scripts', 'scripts-types', 'state-redis'],
   ...['processes-parts', 'bench-matrix', 'edge-jwt', 'edge-static', 'mcp-hostile', 'tls'],
   ...['http2', 'http2-floods', 'tracing'],
-  ...['mcp', 'deadlines', 'answers', 'mcp-access', 'many-exports'],
+  ...['mcp', 'deadlines', 'answers', 'mcp-access', 'many-exports', 'names-apart', 'admin-api-endpoints'],
   ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
