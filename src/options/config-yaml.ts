@@ -29,10 +29,10 @@ export function readYamlText(text: string, file: string): ConfigText {
     // After a misplaced token the following ones are also wrong: only the first is reported.
     const lost = document.errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN')
     const errors = lost < 0 ? document.errors : document.errors.slice(0, lost + 1)
-    const told = new Set<number>() // the parser may report one mistake several times
+    const reported = new Set<number>() // the parser may report the same error more than once
     for (const { pos, code, message } of [...errors, ...document.warnings]) {
-      if (!told.has(pos[0])) reader.refuse(pos[0], messageOf(code, message) + hintFor(text, pos[0]))
-      told.add(pos[0])
+      if (!reported.has(pos[0])) reader.refuse(pos[0], messageOf(code, message) + hintFor(text, pos[0]))
+      reported.add(pos[0])
     }
     if (second)
       reader.refuse(second.range[0], 'a second document begins here; a config file must have only one')

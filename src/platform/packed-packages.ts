@@ -72,14 +72,17 @@ export function areInstalled(packages: readonly PackedPackage[], root: string): 
   }
 }
 
+/** A folder without it is no package, as an installation that failed can leave one. */
+const DESCRIPTION = 'package.json'
+
 /** Where Node.js finds a package that a file of a folder requires. */
 export function folderOf(name: string, from: string): string | undefined {
   const folder = join(from, 'node_modules', name)
-  if (existsSync(folder)) return realpathSync.native(folder)
+  if (existsSync(join(folder, DESCRIPTION))) return realpathSync.native(folder)
   const parent = dirname(from)
   return parent === from ? undefined : folderOf(name, parent)
 }
 
 function versionIn(folder: string): unknown {
-  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).version
+  return JSON.parse(readFileSync(join(folder, DESCRIPTION), 'utf8')).version
 }

@@ -7,9 +7,9 @@ const MAX_NAMES = 10
 
 /** What the log says about all routes of an app together. */
 export class RouteNotices {
-  /** Names of plug-ins that are served with messages. */
+  /** Plug-ins that a route with the contract websocket serves. */
   readonly #served = new Set<string>()
-  /** Names of plug-ins that have exports with messages, among those that are served without. */
+  /** Plug-ins that can receive messages, and that a route with another contract serves. */
   readonly #taking = new Set<string>()
   /** The names of some plug-ins that are loaded on their first call and keep memory between calls. */
   readonly #keeping = new Set<string>()
@@ -27,14 +27,14 @@ export class RouteNotices {
   }
 
   log(maxInstances: number | undefined, log: FastifyBaseLogger): void {
-    // One that is served without messages at all was probably meant to have them.
+    // A plug-in that can receive messages probably needs that contract.
     for (const plugin of this.#taking)
       if (!this.#served.has(plugin))
         log.info({ plugin }, 'ws_receive gets messages only with the contract websocket')
     if (maxInstances === undefined || this.#instances <= maxInstances) return
     const plugins = [...this.#keeping]
     const message =
-      'more plug-ins are loaded on their first call than instances may be open: those that were not called for longest are closed, and lose the memory of earlier calls; raise maxInstances, or set load eager for those that need it'
+      'plug-ins that are loaded on their first call need more instances than maxInstances allows: the least recently used ones are closed, and lose the memory of earlier calls; raise maxInstances, or set load to eager for plug-ins that need their memory'
     log.warn({ plugins, routes: this.#routes, instances: this.#instances, maxInstances }, message)
   }
 }

@@ -55,6 +55,12 @@ test.each([
   expect(areInstalled(PACKED, join(folderWith(versions), 'node_modules/app'))).toBe(expected)
 })
 
+test('a folder without a package is passed over', () => {
+  const folder = folderWith(HOISTED)
+  mkdirSync(join(folder, 'node_modules/app/node_modules/a'), { recursive: true })
+  expect(areInstalled(PACKED, join(folder, 'node_modules/app'))).toBe(true)
+})
+
 test('packages that are links, as pnpm installs them, require what is beside their files', () => {
   const stored = (version: string) => ({
     'store/app/node_modules/app': '1.0.0',
