@@ -190,8 +190,8 @@ export async function overlay({ configuration, edits }: DesiredState, refuse: Re
     const edit = edits.routes.get(id)
     if (edit) return edit.options ? put(id, edit.options) : []
     const plugin = edits.plugins.get(route.name)
-    if (!plugin || plugin.traffic.length === 0) return [{ ...route, live: version }]
-    return [{ ...route, ...versionsOf(route.name, plugin) }]
+    if (!plugin || plugin.traffic.length === 0) return [{ live: version, ...route }]
+    return [{ ...versionsOf(route.name, plugin), ...route }]
   }
   const ids = new Set<string>()
   const kept: RouteTarget[] = []

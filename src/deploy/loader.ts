@@ -94,7 +94,7 @@ export class PluginTable {
   }
 
   #key(name: string, { digest }: Version, route: LoadedBy): string {
-    return `${digest} ${JSON.stringify([name, loadedFor(route, this.expected)])}`
+    return `${digest} ${Object.values(loadedFor(route, this.expected)).join(' ')} ${name}`
   }
 }
 
@@ -107,13 +107,17 @@ export function openLoader(
   const loading = new Map<string, Promise<LoadedVersion>>()
   let scanned: ReadonlyMap<string, Promise<ScannedFile | undefined>> = new Map()
   let scannedFor: CheckedRouteOptions['memoryMax'] // the limit that was applied
-  const howOf = (route: CheckedRouteOptions) => ({
+  const howOf = (route: CheckedRouteOptions, name?: string) => ({
+    name,
     ...loadOptions(route, plugins, options, sources),
     ...reading,
   })
+  const mayScan = !options.allowGc && !sources.trust && !sources.pulling?.requireSignatures
+  const fileToScan = (route: CheckedRouteOptions) =>
+    mayScan && loadedFor(route, plugins.expected).compiles === 'later' ? moduleFile(route) : undefined
   const load = async (route: CheckedRouteOptions, name: string | undefined) => {
-    const how = { ...howOf(route), name }
-    const path = route.memoryMax === scannedFor ? fileToScan(route, how) : undefined
+    const how = howOf(route, name)
+    const path = route.memoryMax === scannedFor ? fileToScan(route) : undefined
     const file = path === undefined ? undefined : await scanned.get(path)
     if (path !== undefined && file) {
       const plugin = scannedPlugin(path, file, how)
@@ -138,7 +142,7 @@ export function openLoader(
       const how = howOf(first)
       scannedFor = first.memoryMax
       const files = routes.flatMap((route) => {
-        return route.memoryMax === scannedFor ? (fileToScan(route, howOf(route)) ?? []) : []
+        return route.memoryMax === scannedFor ? (fileToScan(route) ?? []) : []
       })
       const paths = [...new Set(files)]
       if (paths.length < LEAST_SCANNED) return
@@ -173,12 +177,10 @@ export function openLoader(
 /** Reading fewer takes less time than starting a thread. */
 const LEAST_SCANNED = 256
 
-/** The file of a plug-in that consists of a single module, needs no signature, and is not compiled yet. */
-function fileToScan({ plugin, links }: CheckedRouteOptions, how: LoadOptions): string | undefined {
+/** The file of a plug-in that consists of a single module. */
+function moduleFile({ plugin, links }: CheckedRouteOptions): string | undefined {
   const isFile = typeof plugin === 'string' && /\.wasm$/i.test(plugin) && !isUrl(plugin)
-  const isAlone = Object.keys(links).length === 0
-  const isUnchecked = !how.trust && !how.pulling?.requireSignatures
-  return isFile && isAlone && isUnchecked && how.compiles === 'later' && !how.allowGc ? plugin : undefined
+  return isFile && Object.keys(links).length === 0 ? plugin : undefined
 }
 
 /** The loading options of a route's plug-in. @param plugins - Those that are loaded together. */

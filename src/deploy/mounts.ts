@@ -42,11 +42,13 @@ export async function mountsOf(sources: readonly string[]): Promise<Mounted<Moun
         : [{ ...mountAt(nameOf(source), source), plugin: nameOfWord(source) }],
     ),
   )
-  const mounts = found.flat()
-  return {
-    items: mounts.filter(({ path }) => isRoutable(path)),
-    leftOut: mounts.filter(({ path }) => !isRoutable(path)).map(({ source }) => source),
+  const items: Mount[] = []
+  const leftOut: string[] = []
+  for (const mount of found.flat()) {
+    if (isRoutable(mount.path)) items.push(mount)
+    else leftOut.push(mount.source)
   }
+  return { items, leftOut }
 }
 
 /** A mount for a plug-in that has its own name. */
@@ -168,7 +170,7 @@ async function walkFolder(
   for (const entry of await entriesOf(folder)) {
     const place = join(folder, entry.name)
     if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
-    if (isFolder(place)) {
+    if (entry.isDirectory() || (entry.isSymbolicLink() && isFolder(place))) {
       const deeper = `${path}/${routePart(entry.name)}`
       await walkFolder(place, deeper, `${below}${entry.name}/`, seen, modules, scripts)
       continue

@@ -75,7 +75,7 @@ export async function resolveNew(
   for (const { target, plugin, next, options } of loaded) {
     if (target.checked || canServe(target.configured, options, plugin, failed)) {
       const origins = target.checked ? undefined : target.configured
-      const route = { ...options, plugin, origins, ...(next && { next }), ...sourceOfTool(target, options) }
+      const route = { origins, ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
       const own = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, own))
       made.set(target, same ? { ...same, target } : own)

@@ -88,42 +88,61 @@ export function checkValue(value: unknown, schema: object, found: Problem[]): un
   return copyChecked(value, { ...schema }, [], found)
 }
 
-function copyChecked(value: unknown, schema: Schema, path: readonly string[], found: Problem[]): unknown {
+/** @param path - It changes later: problems get a copy. */
+function copyChecked(value: unknown, schema: Schema, path: string[], found: Problem[]): unknown {
   const message = problemWith(value, schema)
   if (message !== undefined) {
-    const problem = problemAt(path, message)
+    const problem = problemAt([...path], message)
     found.push({ ...problem, option: problem.option || 'options' })
     return value
   }
   const { items } = schema
   if (items && Array.isArray(value))
     // which may have holes
-    return Array.from(value, (item, index) => copyChecked(item, items, [...path, String(index)], found))
+    return Array.from(value, (item, index) => copyEntry(String(index), item, items, path, found))
   const hasEntries = schema.properties ?? schema.patternProperties ?? schema.additionalProperties
   return hasEntries && isObject(value) ? copyEntries(value, schema, path, found) : value
 }
 
+function copyEntry(name: string, value: unknown, schema: Schema, path: string[], found: Problem[]): unknown {
+  path.push(name)
+  const copy = copyChecked(value, schema, path, found)
+  path.pop()
+  return copy
+}
+
+/** Ten thousand routes are checked at once: it creates no lists of entries. */
 function copyEntries(
   values: Readonly<Record<string, unknown>>,
   schema: Schema,
-  path: readonly string[],
+  path: string[],
   found: Problem[],
 ): object {
-  const { properties = {}, required = [] } = schema
-  for (const name of required.filter((each) => values[each] === undefined))
-    found.push({ ...problemAt(path, 'is missing'), option: [...path, name].reduce(join, '') })
-  const entries: [string, unknown][] = []
-  for (const [name, value] of Object.entries(values)) {
+  const { properties = NONE, required = [] } = schema
+  for (const name of required)
+    if (values[name] === undefined)
+      found.push({ ...problemAt([...path], 'is missing'), option: [...path, name].reduce(join, '') })
+  const copy: Record<string, unknown> = {}
+  for (const name of Object.keys(values)) {
     if (Object.hasOwn(properties, name)) continue
     const other = schemaOfOther(name, schema)
-    if (other) entries.push([name, copyChecked(value, other, [...path, name], found)])
+    if (other) setOwn(copy, name, copyEntry(name, values[name], other, path, found))
     else found.push({ ...problemAt([...path, name], problemWithKey(name, schema)), ofKey: true })
   }
-  for (const [name, one] of Object.entries(properties)) {
-    const value = values[name] === undefined ? one.default : values[name]
-    if (value !== undefined) entries.push([name, copyChecked(value, one, [...path, name], found)])
+  for (const name of Object.keys(properties)) {
+    const one = properties[name]
+    const value = values[name] === undefined ? one?.default : values[name]
+    if (one && value !== undefined) copy[name] = copyEntry(name, value, one, path, found)
   }
-  return Object.fromEntries(entries) // an option may be called `__proto__`
+  return copy
+}
+
+const NONE: Readonly<Record<string, Schema>> = {}
+
+/** An option may be called `__proto__`. */
+function setOwn(object: Record<string, unknown>, name: string, value: unknown): void {
+  if (name !== '__proto__') object[name] = value
+  else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true })
 }
 
 /** The schema of a value whose key is not among the properties. */

@@ -272,7 +272,7 @@ function register(
   if (!main) throw new PluginInvalidError(plugin, 'it has no main module')
   const linked = modules.filter((module) => module !== main)
   const needsProcess = modules.find((module) => module.needsProcess)?.needsProcess
-  const made = { ...main, name: plugin, linked, needsProcess, ...rest }
+  const made = { linked, ...main, name: plugin, needsProcess, ...rest }
   loaded.add(made)
   return made
 }

@@ -65,6 +65,7 @@ export async function addRoutes(
     fullPaths(app, url).some((path) => app.hasRoute({ method, url: path, constraints: constraintsOf(host) })),
   )
   const answering = ` ${[options.isUnwatched, options.isLogged, options.hidesTools]}`
+  const routeContext = { ...options, websockets }
   const served: TableRoute[] = []
   const callables: CallableRoute[] = []
   for (const [index, versions] of opened.routes.entries()) {
@@ -74,12 +75,12 @@ export async function addRoutes(
     const instances = [live.instances, ...(next ? [next.route.instances] : [])]
     const place = `${app.prefix} ${own}${isSocketRoute(route) ? '' : answering}`
     const handler = opened.pool.handlerOf(routes[index] ?? route, instances, place, () =>
-      handlerOf(app, versions, opened.pool, own, { ...options, websockets }),
+      handlerOf(app, versions, opened.pool, own, routeContext),
     )
     const isStreamed = live.streams || next?.route.streams === true
     const source = typeof routes[index]?.plugin === 'string' ? routes[index].plugin : undefined
     const document = await swagger?.swaggerConfig(app, handler.config, source)
-    served.push({ ...handler, options: route, methods: own, isStreamed, document })
+    served.push({ options: route, methods: own, isStreamed, document, ...handler })
     if (route.tool) {
       const hooks = hooksOf(options, route)
       callables.push(callableRoute(versions, handler.config, opened.pool, hooks, routes[index]))

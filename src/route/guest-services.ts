@@ -41,10 +41,10 @@ export async function openGuestServices(
   try {
     const services = await openServices(use, { store, vars, http, meter })
     return {
-      ...services,
       serveRequests: importsRequests(streams)
         ? await requestServer(options, http?.outbound)
         : (engine) => engine,
+      ...services,
       async close() {
         services.close()
         await http?.outbound.close()

@@ -252,8 +252,8 @@ export function openRoute(
   const { meter } = route.listeners
   meter?.opened(instances)
   return {
-    ...route,
     instances,
+    ...route,
     async close() {
       try {
         await instances.close()

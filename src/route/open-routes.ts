@@ -123,9 +123,9 @@ export async function openRoutes(
       leases.push(lease)
       return { route, isLive, use: lease.use, lease }
     }
-    const { next: _, ...asked } = route
-    const plugin = await loadRoutePlugin({ ...asked, plugin: version }, all.length, loading)
-    const options = { ...asked, plugin }
+    const asked = ofOnePlugin(route, version)
+    const plugin = await loadRoutePlugin(asked, all.length, loading)
+    const options = ofOnePlugin(asked, plugin)
     const use: RouteUse = { configured: route, options, plugin, url }
     lease = knownPool?.take(use)
     if (lease) {
@@ -197,6 +197,23 @@ export async function openRoutes(
     await close()
     throw error
   }
+}
+
+/** Thousands of routes have a single plug-in that is loaded: their options are not copied. */
+function ofOnePlugin<Version extends VersionedRoute['plugin']>(
+  route: VersionedRoute,
+  plugin: Version,
+): CheckedRouteOptions & { readonly plugin: Version } {
+  if (!route.next && hasPlugin(route, plugin)) return route
+  const { next: _, ...asked } = route
+  return { ...asked, plugin }
+}
+
+function hasPlugin<Version>(
+  route: VersionedRoute,
+  plugin: Version,
+): route is VersionedRoute & { readonly plugin: Version & VersionedRoute['plugin'] } {
+  return route.plugin === plugin
 }
 
 /** Runs a step of opening a route, whose failure names the route. */

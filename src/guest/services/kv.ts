@@ -49,8 +49,9 @@ export const kv: GuestService = defineService<Operations, KvClient>({
     compareAndSwap: ['bytes', 'bytes?', 'bytes', 'number'],
   },
   isOffered: ({ kv }) => kv.access !== 'none',
-  waitsFor({ imports, options, storeSync }) {
-    if (options.kv.access === 'none') return undefined
+  waitsFor(use) {
+    const { imports, options, storeSync } = use
+    if (options.kv.access === 'none' || importsOf(kv, use).length === 0) return undefined
     const functions = kvFunctions(unopened(syncWith({ access: options.kv.access }, storeSync)))
     const waits = imports.some(({ module, name }) => findHostFunction(functions, module, name)?.isAsync)
     return waits ? 'key-value store' : undefined
