@@ -111,7 +111,6 @@ function copyEntry(name: string, value: unknown, schema: Schema, path: string[],
   return copy
 }
 
-/** Ten thousand routes are checked at once: it creates no lists of entries. */
 function copyEntries(
   values: Readonly<Record<string, unknown>>,
   schema: Schema,
@@ -122,28 +121,23 @@ function copyEntries(
   for (const name of required)
     if (values[name] === undefined)
       found.push({ ...problemAt([...path], 'is missing'), option: [...path, name].reduce(join, '') })
-  const copy: Record<string, unknown> = {}
+  const entries: [string, unknown][] = []
   for (const name of Object.keys(values)) {
     if (Object.hasOwn(properties, name)) continue
     const other = schemaOfOther(name, schema)
-    if (other) setOwn(copy, name, copyEntry(name, values[name], other, path, found))
+    if (other) entries.push([name, copyEntry(name, values[name], other, path, found)])
     else found.push({ ...problemAt([...path, name], problemWithKey(name, schema)), ofKey: true })
   }
   for (const name of Object.keys(properties)) {
     const one = properties[name]
     const value = values[name] === undefined ? one?.default : values[name]
-    if (one && value !== undefined) copy[name] = copyEntry(name, value, one, path, found)
+    if (one && value !== undefined) entries.push([name, copyEntry(name, value, one, path, found)])
   }
-  return copy
+  // An option may be called `__proto__`. An object that gets its properties one by one would be slow to copy.
+  return Object.fromEntries(entries)
 }
 
 const NONE: Readonly<Record<string, Schema>> = {}
-
-/** An option may be called `__proto__`. */
-function setOwn(object: Record<string, unknown>, name: string, value: unknown): void {
-  if (name !== '__proto__') object[name] = value
-  else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true })
-}
 
 /** The schema of a value whose key is not among the properties. */
 function schemaOfOther(
