@@ -146,8 +146,9 @@ export function openLoader(
       })
       const paths = [...new Set(files)]
       if (paths.length < LEAST_SCANNED) return
+      const { scanInThreads, startThreads } = await import('../plugin/load-threads.ts') // loaded on demand
+      startThreads()
       for (const path of paths) how.onFile?.(path)
-      const { scanInThreads } = await import('../plugin/load-threads.ts') // loaded on demand
       scanned = scanInThreads(
         paths,
         { memoryMax: memoryMaxOf(how, undefined), limits: how.moduleLimits },

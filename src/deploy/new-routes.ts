@@ -73,9 +73,9 @@ export async function resolveNew(
   const served = new Map<string, ResolvedTarget[]>()
   for (const route of live) served.set(route.options.url, [...(served.get(route.options.url) ?? []), route])
   for (const { target, plugin, next, options } of loaded) {
-    if (target.checked || canServe(target.configured, options, plugin, failed)) {
-      const origins = target.checked ? undefined : target.configured
-      const route = { origins, ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
+    const origins = target.checked ? undefined : target.configured
+    const route = { origins, ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
+    if (target.checked || canServe(target.configured, route, plugin, failed)) {
       const own = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, own))
       made.set(target, same ? { ...same, target } : own)

@@ -171,7 +171,8 @@ function toolProblems({ routes = [], mcp }: Partial<CheckedWasmServeOptions>): P
 
 /** A handshake is a GET, and a smoke request is none. */
 function webSocketProblems({ routes = [] }: Partial<CheckedWasmServeOptions>): Problem[] {
-  return routes.flatMap(({ contract, method, smoke, ...route }, index) => {
+  return routes.flatMap((route, index) => {
+    const { contract, method, smoke } = route
     if (contract !== 'websocket') return []
     const problem = (option: string, message: string) => problemAt(['routes', String(index), option], message)
     const isGet = method === undefined || [method].flat().join() === 'GET'

@@ -61,9 +61,25 @@ const BLOCK_LIMIT = 67_108_864
 
 /**
  * Gives a route its final values. Options come from flags, variables and files, merged by {@link mergeConfig}; they win
- * over the manifest, and the manifest over the defaults.
+ * over the manifest, and the manifest over the defaults. The same options and plug-in give the same object.
  */
 export function resolveRoute(
+  options: CheckedRouteOptions,
+  plugin: Pick<Plugin, 'name' | 'settings'>,
+): ResolvedRoute {
+  const known = resolvedRoutes.get(options)
+  if (known?.plugin === plugin) return known.route
+  const route = resolve(options, plugin)
+  resolvedRoutes.set(options, { plugin, route })
+  return route
+}
+
+const resolvedRoutes = new WeakMap<
+  CheckedRouteOptions,
+  { readonly plugin: Pick<Plugin, 'name' | 'settings'>; readonly route: ResolvedRoute }
+>()
+
+function resolve(
   options: CheckedRouteOptions,
   { name, settings }: Pick<Plugin, 'name' | 'settings'>,
 ): ResolvedRoute {

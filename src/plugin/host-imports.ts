@@ -28,7 +28,8 @@ interface LinkedImports extends Importing {
 export function hostImports({
   imports,
   linked,
-}: Importing & { readonly linked: readonly LinkedImports[] }): ImportedItem[] {
+}: Importing & { readonly linked: readonly LinkedImports[] }): readonly ImportedItem[] {
+  if (linked.length === 0) return imports
   const defined = new Map(
     linked.map(({ name, exports }) => [name, new Set(exports.map((each) => each.name))]),
   )

@@ -111,8 +111,13 @@ export async function loadInThread(
 /** Files per request to a thread: some 10 ms. */
 const FILES_PER_SCAN = 64
 
+/** Starts the threads of {@link scanInThreads}, which takes 100 ms, while the caller prepares its paths. */
+export function startThreads(): void {
+  while (running + idleThreads.length < MOST) new LoadThread().rest()
+}
+
 /**
- * Reads files of modules in threads, without their code. Use it for many: a thread takes 100 ms to start.
+ * Reads files of modules in threads, without their code. Use it for many, because of the threads' start.
  *
  * @returns a promise for each path: of undefined, if the file has to be read in another way, which finds the reason.
  */
@@ -266,7 +271,7 @@ class LoadThread {
       void terminateOrWriteOff(this.#worker, options.log) // the caller need not wait for that
       throw error
     })
-    this.#rest()
+    this.rest()
     if ('failure' in answer) throw fromFailure(answer.failure)
     return answer
   }
@@ -308,7 +313,8 @@ class LoadThread {
     this.#worker.postMessage('admitted' satisfies ToLoadThread)
   }
 
-  #rest(): void {
+  /** Waits for the next request, until it has been idle for long. */
+  rest(): void {
     if (this.#ended) return
     this.#worker.unref()
     this.#timer = setTimeout(() => {

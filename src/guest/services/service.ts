@@ -72,9 +72,10 @@ export function serviceUse(
 /** The functions that a plug-in imports from the host, except those that the user's host functions override. */
 export function importsFromHost(
   plugin: Pick<Plugin, 'imports' | 'linked'>,
-  users: HostFunctions = {},
+  users?: HostFunctions,
 ): readonly HostImport[] {
-  return hostImports(plugin).filter(({ module, name }) => !findHostFunction(users, module, name))
+  const imports = hostImports(plugin)
+  return users ? imports.filter(({ module, name }) => !findHostFunction(users, module, name)) : imports
 }
 
 /** What services share and use on the main thread. */

@@ -83,7 +83,7 @@ export async function openServices(use: ServiceUse, resources: ServiceResources)
     for (const open of opened) open.close()
     throw error
   }
-  return servicesOf(opened, use.imports)
+  return opened.length > 0 ? servicesOf(opened, use.imports) : NO_SERVICES
 }
 
 function servicesOf(opened: readonly OpenService[], imports: readonly HostImport[]): OpenServices {
@@ -107,6 +107,8 @@ function servicesOf(opened: readonly OpenService[], imports: readonly HostImport
     },
   }
 }
+
+const NO_SERVICES = servicesOf([], [])
 
 /**
  * What instances get that reach their services over a link.
