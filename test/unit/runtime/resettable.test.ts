@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { constant } from '../../../src/module/instructions.ts'
 import { RESET_EXPORT } from '../../../src/module/names.ts'
 import { makeResettable, type Resettable } from '../../../src/module/resettable.ts'
 import { hasArrays, type Records } from '../../../src/module/writes.ts'
@@ -13,7 +12,7 @@ import {
   openInstanceReset,
 } from '../../../src/runtime/instance-reset.ts'
 import { guestBytes } from '../../support/guest.ts'
-import { capped, codeSection, list, moduleOf as moduleWith, section } from '../../support/module-bytes.ts'
+import { capped, list, moduleOf as moduleWith, section } from '../../support/module-bytes.ts'
 import { assertReaching, runs } from '../../support/runs.ts'
 
 const CAP = 60_000
@@ -325,21 +324,6 @@ test('a module with atomic writes can be renewed, but does not say what it wrote
     expect(resettable(withData('(func)'), records)).toMatchObject({ records })
   }
   expect(resettable(withData('(func)'), 'lowest')?.untrackedFrom).toBe(DATA)
-})
-
-test.each([
-  [150_000, 'lowest'],
-  [150_001, undefined],
-])('a module with %i places that write says of its writes: %s', (count, records) => {
-  const store = [0x41, 0, 0x41, 0, 0x36, 2, 0]
-  const bytes = moduleWith(
-    section(1, list([0x60, 0, 0])),
-    section(3, list(0)),
-    section(5, list([0, PAGES])),
-    codeSection({ code: new Uint8Array(count * store.length).map((_, at) => store[at % store.length] ?? 0) }),
-    section(11, list([0, ...constant(DATA), 0x0b, 1, 0])),
-  )
-  expect(resettable(bytes, 'lowest')?.records).toBe(records)
 })
 
 test('arrays record writes where V8 accepts a module with one', () => {
