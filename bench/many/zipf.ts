@@ -16,8 +16,8 @@ export interface ZipfRun {
 
 export const ONE = 'one plug-in'
 
-/** Instances that may be open. The memories of closed ones count until they are collected: with 8,000 the address space of the process is full. */
-const OPEN = [4_000, 500] as const
+/** Instances that may be open: the default, and few. */
+const OPEN = [3_000, 500] as const
 
 /** As many plug-ins as may be open, so that none is opened again. */
 export const FIRST = `the first ${OPEN[0]}`

@@ -4,6 +4,7 @@ import { addStats, type EngineStats, NO_STATS, withoutPresent } from '../observe
 import type { Caller } from '../observe/observe.ts'
 import type { ByteSource } from '../platform/chunks.ts'
 import { backoffMs } from '../platform/event-loop.ts'
+import { isOutOfAddresses } from '../platform/system-errors.ts'
 import { type Engine, PendingCall, settleWith } from './engine.ts'
 import { type QueueLimits, WaitingCalls } from './queue.ts'
 
@@ -16,6 +17,8 @@ export interface LazyOptions extends QueueLimits {
   readonly name: Engine['name']
   /** Opens the engine. Called again after it was closed, or has failed. */
   open(): Promise<Engine>
+  /** Called when it could not be opened: calls fail with this error for a while. */
+  failed?(error: unknown): void
   /** The number of instances that it opens. */
   readonly instances: number
   /** Whether it may be closed when it is idle, and not only to make room for others: not if that loses the memory of its instances. */
@@ -80,7 +83,7 @@ class LazyEngine implements Engine, Sleeper {
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#opening // its calls, which waited earlier, continue first
-    this.sleep()
+    void this.sleep()
     await Promise.all(this.#closing)
   }
 
@@ -100,9 +103,9 @@ class LazyEngine implements Engine, Sleeper {
     return this.#waiting.length > 0
   }
 
-  sleep(): void {
+  sleep(): Promise<void> {
     const engine = this.#engine
-    if (!engine) return
+    if (!engine) return Promise.resolve()
     this.#engine = undefined
     this.#options.awake.leave(this)
     const closing = engine.close().finally(() => {
@@ -110,6 +113,7 @@ class LazyEngine implements Engine, Sleeper {
       this.#closing.delete(closing)
     })
     this.#closing.add(closing)
+    return closing
   }
 
   /** Opens the engine for the calls that wait. */
@@ -124,7 +128,9 @@ class LazyEngine implements Engine, Sleeper {
 
   /** @throws {@link InstancesFullError}, and the error of the opening. */
   async #open(): Promise<Engine> {
-    await this.#options.awake.enter(this)
+    const { awake } = this.#options
+    await awake.enter(this)
+    const { limit } = awake
     try {
       const engine = await this.#options.open()
       try {
@@ -137,10 +143,12 @@ class LazyEngine implements Engine, Sleeper {
       this.#failure = undefined
       return engine
     } catch (error) {
-      this.#options.awake.leave(this)
+      awake.leave(this)
+      if (isOutOfAddresses(error) && (await awake.lowerLimit(limit))) return this.#open()
       const row = (this.#failure?.row ?? 0) + 1
       const ms = backoffMs(row, RETRY_MS, MAX_RETRY_MS)
       this.#failure = { error, row, until: performance.now() + ms }
+      this.#options.failed?.(error)
       throw error
     }
   }
@@ -166,9 +174,12 @@ interface Sleeper {
   readonly isIdle: boolean
   /** Refuses the calls that have waited for too long. @returns whether others wait. */
   waitsForRoom(maxInstances: number): boolean
-  /** Closes it. */
-  sleep(): void
+  /** Closes it. Its failure is reported by {@link Engine.close}. */
+  sleep(): Promise<void>
 }
+
+/** The part of the instances that stays open when no addresses are left. */
+const KEPT_PART = 15 / 16
 
 /** How many times within `idleMs` unused engines are looked for. */
 const LOOKS = 4
@@ -176,7 +187,7 @@ const LOOKS = 4
 /** The lazy engines of an app that are open. Those without calls for some time are closed if that loses nothing, and the least recently used ones when there are too many. */
 export class AwakeEngines {
   readonly #limits: AwakeLimits
-  readonly #maxInstances: number
+  #limit: number
   readonly #engines = new Set<Sleeper>()
   /** Ends when the engines that wait have room. */
   #entering = Promise.resolve()
@@ -188,7 +199,12 @@ export class AwakeEngines {
 
   constructor(limits: AwakeLimits) {
     this.#limits = limits
-    this.#maxInstances = limits.maxInstances ?? Number.POSITIVE_INFINITY
+    this.#limit = limits.maxInstances ?? Number.POSITIVE_INFINITY
+  }
+
+  /** The number of instances that may be open. */
+  get limit(): number {
+    return this.#limit
   }
 
   /** Numbers a call: a counter costs less than a clock. */
@@ -210,7 +226,7 @@ export class AwakeEngines {
 
   async #waitForRoom(engine: Sleeper): Promise<void> {
     while (!this.#makeRoom(engine)) {
-      if (!engine.waitsForRoom(this.#maxInstances)) throw new InstancesFullError(this.#maxInstances)
+      if (!engine.waitsForRoom(this.#limit)) throw new InstancesFullError(this.#limit)
       await sleep(ROOM_LOOK_MS)
     }
     this.#engines.add(engine)
@@ -227,12 +243,32 @@ export class AwakeEngines {
     this.#looks = []
   }
 
+  /**
+   * Closes some of the least recently used engines, and opens no more than are left: there are no addresses for the memory of another
+   * one. V8 reserves 10 GiB for each, mostly at random places, so that the addresses of a process are used up early.
+   *
+   * @param from - The limit when it was noticed: it is lowered once for all engines that notice it together.
+   * @returns whether the engine may try again.
+   */
+  async lowerLimit(from: number): Promise<boolean> {
+    if (this.#limit < from) return true
+    const most = Math.floor(this.#instances * KEPT_PART)
+    const closed: Promise<void>[] = []
+    for (let oldest = this.#longestUnused(); oldest && this.#instances > most; oldest = this.#longestUnused())
+      closed.push(oldest.sleep())
+    if (closed.length === 0) return false
+    this.#limit = Math.max(1, this.#instances)
+    this.#limits.onLowered?.(this.#limit)
+    await Promise.allSettled(closed)
+    return true
+  }
+
   /** @returns whether there is room. */
   #makeRoom({ instances }: Sleeper): boolean {
-    while (this.#instances > 0 && this.#instances + instances > this.#maxInstances) {
+    while (this.#instances > 0 && this.#instances + instances > this.#limit) {
       const oldest = this.#longestUnused()
       if (!oldest) return false
-      oldest.sleep()
+      void oldest.sleep()
     }
     return true
   }
@@ -255,7 +291,7 @@ export class AwakeEngines {
     if (this.#looks.length <= LOOKS) return
     const before = this.#looks.shift() ?? 0
     for (const engine of this.#engines)
-      if (engine.lastUse <= before && !engine.keepsMemory && engine.isIdle) engine.sleep()
+      if (engine.lastUse <= before && !engine.keepsMemory && engine.isIdle) void engine.sleep()
   }
 }
 
@@ -264,4 +300,6 @@ export interface AwakeLimits {
   readonly maxInstances?: number
   /** Time without calls after which an engine is closed, in ms; 0: never. */
   readonly idleMs: number
+  /** Called when no addresses were left, with the number of instances that may be open from now on. */
+  onLowered?(maxInstances: number): void
 }

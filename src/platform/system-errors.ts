@@ -32,18 +32,42 @@ const LIMIT_CODES = /\b(EMFILE|ENFILE|ENOSPC|EDQUOT|ENOMEM|EAGAIN)\b/
  * @returns undefined if the error has another reason.
  */
 export function explainLimit(error: unknown): string | undefined {
-  for (let each = error, depth = 0; each instanceof Object && depth < 10; depth++) {
+  for (const each of causesOf(error)) {
     const explained = explainOne(each)
     if (explained !== undefined) return explained
-    each = 'cause' in each ? each.cause : undefined
   }
   return undefined
 }
 
+/** Whether V8 has not found the addresses for a WebAssembly memory. */
+export function isOutOfAddresses(error: unknown): boolean {
+  return causesOf(error).some((each) => NO_ADDRESSES.test(textOf(each)))
+}
+
+const NO_ADDRESSES = /allocate (?:Wasm )?memory|reserve the addresses of a WebAssembly memory/
+
+/** An error, and its causes. */
+export function causesOf(error: unknown): object[] {
+  const found: object[] = []
+  for (
+    let each = error;
+    each instanceof Object && found.length < 10;
+    each = 'cause' in each ? each.cause : undefined
+  )
+    found.push(each)
+  return found
+}
+
+/** The message of an error, or of one that another thread has sent. */
+export function textOf(error: object): string {
+  const { message, reason } = error as Readonly<Record<string, string | undefined>>
+  return message ?? reason ?? ''
+}
+
 function explainOne(error: object): string | undefined {
-  const { code, message, reason, syscall = '' } = error as Readonly<Record<string, string | undefined>>
-  const text = message ?? reason ?? ''
-  if (/allocate (?:Wasm )?memory/.test(text)) return tooFewAddresses()
+  const { code, syscall = '' } = error as Readonly<Record<string, string | undefined>>
+  const text = textOf(error)
+  if (NO_ADDRESSES.test(text)) return tooFewAddresses()
   if (code === 'ERR_WORKER_INIT_FAILED') return explainCode(LIMIT_CODES.exec(text)?.[1] ?? 'EAGAIN', 'thread')
   // Node.js reports a module that it cannot open as missing.
   if (code === 'ERR_MODULE_NOT_FOUND')

@@ -62,7 +62,15 @@ export function openAppResources(
     vars: openSharedVars(),
     store: shared,
     processes,
-    awake: new AwakeEngines({ maxInstances, idleMs }),
+    awake: new AwakeEngines({
+      maxInstances,
+      idleMs,
+      onLowered: (most) =>
+        log.warn(
+          { maxInstances: most },
+          'the process has no addresses left for the memory of another instance: the least recently used ones are closed, and fewer will be open than maxInstances allows; use more processes (--processes), or fewer plug-ins that are loaded at the start',
+        ),
+    }),
     meters,
     tracing,
     close: () => shared.close(),

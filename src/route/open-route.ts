@@ -23,6 +23,7 @@ import type { CallListeners } from '../observe/observe.ts'
 import { type CheckedRouteOptions, optionsError } from '../options/options.ts'
 import { type LoadedBy, loadedFor, type ResolvedRoute, resolveRoute } from '../options/resolved-route.ts'
 import { problemAt } from '../options/schema.ts'
+import { causesOf, explainLimit, textOf } from '../platform/system-errors.ts'
 import type { LoadContext } from '../plugin/compiled-modules.ts'
 import { EXTISM_ENV, hostImports, WASI } from '../plugin/host-imports.ts'
 import {
@@ -286,12 +287,14 @@ function openLazyEngine(route: ChosenRoute, watching: Watching, log: FastifyBase
         isTried = true
         return openEngine(loaded, watching, log)
       } catch (error) {
-        const { message, cause } = error instanceof Error ? error : new Error(String(error))
-        const details = cause instanceof Error ? { cause: cause.message } : {}
-        log.error({ plugin: plugin.name, reason: message, ...details }, 'a plug-in was not loaded')
         if (error instanceof InstanceStartError) throw error
-        throw new InstanceStartError(plugin.name, message, { cause: error })
+        const reason = explainLimit(error) ?? (error instanceof Error ? error.message : String(error))
+        throw new InstanceStartError(plugin.name, reason, { cause: error })
       }
+    },
+    failed(error) {
+      const [reason, ...causes] = causesOf(error).map(textOf)
+      log.error({ plugin: plugin.name, reason, cause: causes.at(-1) }, 'a plug-in was not loaded')
     },
     instances: instancesOf(route),
     maySleep: !keepsMemory(route),

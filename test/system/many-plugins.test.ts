@@ -12,7 +12,7 @@ const COUNT = 1_100
 
 function folderOfMany(count = COUNT): string {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-lazy-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  onTestFinished(() => rmSync(folder, { recursive: true }), 60_000)
   for (let i = 0; i < count; i++) writeFileSync(join(folder, `p${i}.wasm`), moduleNumber(i))
   return folder
 }
@@ -43,6 +43,26 @@ test('each of 20,000 plug-ins answers, although fewer may be open', { timeout: 1
   }
   await Promise.all(Array.from({ length: 64 }, client))
   expect(wrong).toEqual([])
+})
+
+test('each plug-in answers although the process has addresses for few instances only', async () => {
+  const count = 300
+  const limited = `ulimit -v ${500 * 2 ** 20} && exec "$@"` // KiB
+  const program = ['sh', '-c', limited, 'sh', process.execPath] as const
+  const server = start([folderOfMany(count), '--port', '0'], {}, { program })
+  const url = await server.listening()
+  let next = 0
+  const wrong: string[] = []
+  const client = async () => {
+    for (let i = next++; i < count; i = next++) {
+      const text = await (await fetch(`${url}/p${i}`, { method: 'POST', body: `${i}` })).text()
+      if (text !== `${i}`) wrong.push(text)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, client))
+  expect(wrong).toEqual([])
+  expect(server.stderr()).toContain('no addresses left')
+  expect(server.stderr()).not.toContain('a plug-in was not loaded')
 })
 
 test('each file that is no plug-in keeps many from being served, and is named', async () => {

@@ -42,11 +42,12 @@ export const wasmServeSchema = only({
     300_000,
     0,
   ),
-  // An instance on the event loop has 19 to 27 GiB of address space, of 128 TiB: V8 reserves it for each memory.
+  // An instance on the event loop has 19 to 27 GiB of address space, of 128 TiB: V8 reserves it for each memory, at random places, of
+  // which none is left when 86 TiB are in use.
   maxInstances: withDefault(
     Type.Integer({
       minimum: 1,
-      default: 4_000,
+      default: 3_000,
       description:
         'Maximum number of instances of lazy plug-ins. Beyond it, the least recently used one is closed.',
     }),

@@ -112,6 +112,67 @@ test('while all are in use, calls wait for the first that is not, in their order
   expect(order).toEqual(['a', 'b'])
 })
 
+test('where no addresses are left for a memory, some are closed, and fewer are open from then on', async () => {
+  const lowered: number[] = []
+  const awake = new AwakeEngines({ idleMs: 0, onLowered: (most) => lowered.push(most) })
+  let open = 0
+  const failures: unknown[] = []
+  const limited = (): Partial<LazyOptions> => ({
+    awake,
+    async open() {
+      if (open === 32) throw new RangeError('WebAssembly.Memory(): could not allocate memory')
+      open++
+      const engine = fakeEngine()
+      return { ...engine, close: async () => void open-- }
+    },
+    failed: (error) => failures.push(error),
+  })
+  const all = Array.from({ length: 100 }, () => lazyEngine(limited()).lazy)
+  for (const [number, lazy] of all.entries())
+    expect(await callText(lazy, 'run', `${number}`)).toBe(`${number}`)
+  expect(failures).toEqual([])
+  expect(lowered).toEqual([30])
+  expect(all.filter(({ stats }) => stats.instances > 0)).toEqual(all.slice(-30))
+})
+
+test('engines that notice together that no addresses are left lower the limit once', async () => {
+  const lowered: number[] = []
+  const awake = new AwakeEngines({ idleMs: 0, onLowered: (most) => lowered.push(most) })
+  const all = Array.from({ length: 16 }, () => lazyEngine({ awake }).lazy)
+  for (const lazy of all) await callText(lazy, 'run', '')
+  let trying = 0
+  let allTry: () => void = () => undefined
+  const together = new Promise<void>((resolve) => {
+    allTry = resolve
+  })
+  const late = Array.from({ length: 8 }, (_, number) => {
+    let attempts = 0
+    const open = async () => {
+      if (++attempts > 1) return fakeEngine()
+      if (++trying === 8) allTry()
+      await together
+      throw new RangeError('WebAssembly.Memory(): could not allocate memory')
+    }
+    return callText(lazyEngine({ awake, open }).lazy, 'run', `${number}`)
+  })
+  expect(await Promise.all(late)).toEqual(late.map((_, number) => `${number}`))
+  expect(lowered).toHaveLength(1)
+})
+
+test('where no addresses are left and all are in use, the call fails', async () => {
+  const awake = new AwakeEngines({ idleMs: 0 })
+  const { lazy: busy } = lazyEngine({ awake, open: async () => fakeEngine({ running: 1 }) })
+  await callText(busy, 'run', '')
+  const error = new RangeError(
+    'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance',
+  )
+  const failures: unknown[] = []
+  const open = async () => Promise.reject(error)
+  const { lazy } = lazyEngine({ awake, open, failed: (each) => failures.push(each) })
+  await expect(callText(lazy, 'run', '')).rejects.toBe(error)
+  expect(failures).toEqual([error])
+})
+
 test('calls that have waited too long for one are refused, and their route can be called again', async () => {
   const awake = new AwakeEngines({ idleMs: 0, maxInstances: 1 })
   const stats = { running: 1 }
