@@ -70,7 +70,7 @@ export function makeInterruptible(view: ModuleView): ModuleView | undefined {
     if (!code) return undefined
     const bytes = withContents(view, new Map([...added.contents, ...code.contents]))
     counter.found('moduleBytes', bytes.length, 'the module')
-    return withCode({ ...extended, figures: counter.figures }, bytes, code)
+    return withCode({ ...extended, figures: counter.figures, isValid: true }, bytes, code)
   } catch (error) {
     if (error instanceof PluginTooComplexError) return undefined
     throw error

@@ -70,7 +70,7 @@ export function planMerge(
     return 'its memory is shared, or has 64-bit addresses'
   if (view.imports.some(({ module }) => module === MERGED_MEMORIES)) return `it imports ${MERGED_MEMORIES}`
   // Otherwise its code could use the kernel's memory by its index.
-  if (!WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)) return 'it is not valid'
+  if (!view.isValid && !WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>)) return 'it is not valid'
   const index = countImported(view, 'memory') + memories.length
   const own = memories.map(({ flags, min, max = 0n }, place) =>
     renderMemory(`${place}`, concat([Uint8Array.of(flags), leb(min), leb(max)])),

@@ -116,6 +116,8 @@ export interface ModuleView {
   readonly name: string
   /** The sections that were read. */
   readonly bytes: Uint8Array
+  /** Whether V8 has validated it, or the module that it was made of. Default: that is unknown. */
+  readonly isValid?: boolean
   readonly limits: ModuleLimits | 'none'
   readonly sections: readonly SectionRange[]
   readonly types: TypeTable
