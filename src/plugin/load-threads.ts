@@ -113,7 +113,11 @@ const FILES_PER_SCAN = 64
 
 /** Starts the threads of {@link scanInThreads}, which takes 100 ms, while the caller prepares its paths. */
 export function startThreads(): void {
-  while (running + idleThreads.length < MOST) new LoadThread().rest()
+  try {
+    while (running + idleThreads.length < MOST) new LoadThread().rest()
+  } catch {
+    // Threads are not permitted: files are read in another way.
+  }
 }
 
 /**

@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { type ProcessInputs, run, start } from '../support/cli-process.ts'
-import { guest } from '../support/guest.ts'
+import { guest, moduleNumber } from '../support/guest.ts'
 
 /*
  * The command under the permission model of Node.js, with no more than docs/protect/security.md says that it takes.
@@ -58,6 +58,14 @@ test('a thread that is wanted and not allowed is one line', async () => {
   expect(code).not.toBe(0)
   expect(stderr).toMatch(/^wasm-serve: Route POST .*\n$/m)
   expect(stderr).not.toMatch(/^ +at /m)
+})
+
+test('hundreds of plug-ins are read without threads where none are allowed', async () => {
+  const plugins = folder()
+  for (let i = 0; i < 300; i++) writeFileSync(join(plugins, `p${i}.wasm`), moduleNumber(i))
+  const server = start([plugins, '--port', '0', '--stall-ms', '0'], {}, permitted(read(join(plugins, '*'))))
+  const { status } = await fetch(await server.listening())
+  expect(status).toBe(404)
 })
 
 test('with threads allowed there are the watchdog and deadlines', async () => {
