@@ -103,7 +103,8 @@ export async function startServer(
  * npm.
  */
 function environment(): NodeJS.ProcessEnv {
-  const isOurs = ([key]: [string, unknown]) => key !== 'npm_command' && !key.startsWith('WASM_SERVE_')
+  const isOurs = ([key]: [string, unknown]) =>
+    key !== 'npm_config_user_agent' && !key.startsWith('WASM_SERVE_')
   return Object.fromEntries(Object.entries(process.env).filter(isOurs))
 }
 

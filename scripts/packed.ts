@@ -29,15 +29,15 @@ export async function bundlePackages(): Promise<void> {
     write: false,
     plugins: [
       { name: 'entry', resolveId: (id) => (id === ENTRY ? id : null) },
-      replacing({ [ENTRY]: () => `exports.modules = {${[...COMMONJS].map(asProperty).join()}}` }),
+      replacing({ [ENTRY]: () => `module.exports = {${[...COMMONJS].map(asProperty).join()}}` }),
       outside,
     ],
     output: { format: 'cjs', codeSplitting: false, comments: false, minify: MINIFY },
   })
   const [{ code, moduleIds }] = output
   const folders = [...new Set(moduleIds.flatMap((id) => PACKAGE_FOLDER.exec(id)?.[0] ?? []))]
-  const packages = `exports.packages = ${JSON.stringify(packagesIn(folders))}`
-  writeFileSync(file('dist/packed-packages.cjs'), `${notices(folders)}\n${code}${packages}\n`)
+  writeFileSync(file('dist/packed-packages.cjs'), `${notices(folders)}\n${code}`)
+  writeFileSync(file('dist/packed-packages.json'), JSON.stringify(packagesIn(folders)))
 }
 
 const PACKAGE_FOLDER = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/

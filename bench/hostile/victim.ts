@@ -221,6 +221,7 @@ async function turnsOf(
 
 /** Ours, less what would change the command's defaults; npm's variable makes it watch for the end of npm. */
 function environment(): NodeJS.ProcessEnv {
-  const isOurs = ([key]: [string, unknown]) => key !== 'npm_command' && !key.startsWith('WASM_SERVE_')
+  const isOurs = ([key]: [string, unknown]) =>
+    key !== 'npm_config_user_agent' && !key.startsWith('WASM_SERVE_')
   return Object.fromEntries(Object.entries(process.env).filter(isOurs))
 }

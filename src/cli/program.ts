@@ -27,8 +27,10 @@ const host: Host = {
   logLines: undefined,
   secrets: new Secrets(),
   commands: COMMANDS,
-  // npm and npx set it in the environment of their child processes.
-  signals: openProcessSignals(process.env.npm_command === undefined ? undefined : () => process.ppid),
+  // npm, npx, pnpm and Yarn set it in the environment of their child processes.
+  signals: openProcessSignals(
+    process.env.npm_config_user_agent === undefined ? undefined : () => process.ppid,
+  ),
   keyboard: process.stdin.isTTY ? keyboardOf(process.stdin) : undefined,
 }
 

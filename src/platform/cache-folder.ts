@@ -1,13 +1,24 @@
 import module from 'node:module'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import { makeFolder } from './make-folder.ts'
 import { problemWithPath } from './trusted-path.ts'
 
 /** The folder of all caches: `$XDG_CACHE_HOME/wasm-serve`, or `~/.cache/wasm-serve`. */
 export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
   const { XDG_CACHE_HOME: folder = '' } = environment
   // The XDG specification says to ignore relative paths.
-  return join(isAbsolute(folder) ? folder : join(homedir(), '.cache'), 'wasm-serve')
+  return join(isAbsolute(folder) ? folder : join(homeFolder(), '.cache'), 'wasm-serve')
+}
+
+/** `/` for a user without a home folder: containers run ids without a name, and `HOME` may be no absolute path. */
+function homeFolder(): string {
+  try {
+    const folder = homedir()
+    return isAbsolute(folder) ? folder : '/'
+  } catch {
+    return '/'
+  }
 }
 
 /**
@@ -20,9 +31,11 @@ export function openCompileCache(environment: Readonly<Record<string, string | u
   if (!enableCompileCache) return
   const folder = join(defaultCacheFolder(environment), 'v8')
   try {
-    if (problemWithPath(folder) === undefined) enableCompileCache(folder)
+    if (problemWithPath(folder) !== undefined) return
+    makeFolder(folder, 0o700) // Node.js would let a group write to it where the umask does
+    enableCompileCache(folder)
   } catch {
-    // Without permission to read the path (--permission), the modules are compiled.
+    // Without permission to read the path (--permission), or to make it, the modules are compiled.
   }
 }
 

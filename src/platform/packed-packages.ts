@@ -5,14 +5,19 @@ import { createRequire } from 'node:module'
  * their 170 files takes a sixth of a start.
  */
 
-// An import would load what the getters of these modules load.
-const { existsSync, readFileSync, realpathSync } = process.getBuiltinModule('node:fs')
-const { dirname, join } = process.getBuiltinModule('node:path')
-const { fileURLToPath } = process.getBuiltinModule('node:url')
-
 const requireInstalled = createRequire(import.meta.url)
 
-/** A package of `dist/packed-packages.cjs`. */
+// An import would load what the getters of these modules load.
+const { existsSync, readFileSync, realpathSync } = builtin('node:fs') as typeof import('node:fs')
+const { dirname, join } = builtin('node:path') as typeof import('node:path')
+const { fileURLToPath } = builtin('node:url') as typeof import('node:url')
+
+/** Versions without that function load this, too, before the command refuses them. */
+function builtin(name: string): unknown {
+  return 'getBuiltinModule' in process ? process.getBuiltinModule(name) : requireInstalled(name)
+}
+
+/** A package of `dist/packed-packages.cjs`. `packed-packages.json` lists them as the build found them; the first is wasm-serve. */
 export interface PackedPackage {
   readonly name: string
   readonly version: string
@@ -20,15 +25,11 @@ export interface PackedPackage {
   readonly requires: readonly number[]
 }
 
-interface PackedPackages {
-  /** As the build found them. The first is wasm-serve. */
-  readonly packages: readonly PackedPackage[]
-  /** What requires each, by its name. */
-  readonly modules: Readonly<Record<string, () => unknown>>
-}
+/** The exports of that file: what requires each package, by its name. */
+type PackedModules = Readonly<Record<string, () => unknown>>
 
-/** Those of that file which are used. */
-let modules = (): PackedPackages['modules'] => ({})
+/** Those which are used. */
+let modules = (): PackedModules => ({})
 
 /** Loads a module: the built files require CommonJS packages and modules of Node.js with it. */
 export function requireExternal(name: string): unknown {
@@ -43,17 +44,21 @@ export function requireExternal(name: string): unknown {
  * package is loaded.
  */
 export function usePackedPackages({ execArgv, env }: NodeJS.Process): void {
-  if (PRELOADS.test(`${execArgv.join(' ')} ${env.NODE_OPTIONS ?? ''}`)) return
-  let opened: PackedPackages['modules'] | undefined
+  const options = `${execArgv.join(' ')} ${env.NODE_OPTIONS ?? ''}`.replaceAll('_', '-')
+  // A config file of Node.js can preload modules, too, and a module that is preloaded can hide its option.
+  if (PRELOADS.test(options) || Object.keys(requireInstalled.cache).length > 0) return
+  let opened: PackedModules | undefined
   modules = () => (opened ??= open())
 }
 
-function open(): PackedPackages['modules'] {
-  const packed = requireInstalled('./packed-packages.cjs') as PackedPackages
-  return areInstalled(packed.packages, fileURLToPath(new URL('..', import.meta.url))) ? packed.modules : {}
+function open(): PackedModules {
+  const list = readFileSync(new URL('packed-packages.json', import.meta.url), 'utf8')
+  const areSame = areInstalled(JSON.parse(list), fileURLToPath(new URL('..', import.meta.url)))
+  return areSame ? (requireInstalled('./packed-packages.cjs') as PackedModules) : {}
 }
 
-const PRELOADS = /(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)\b/
+const PRELOADS =
+  /(?:^|[\s"])(?:-r|--require|--import|--loader|--experimental-(?:loader|(?:default-)?config-file))\b/
 
 /** Whether Node.js finds these versions, each in one folder. @param root - The folder of the first. */
 export function areInstalled(packages: readonly PackedPackage[], root: string): boolean {
@@ -67,7 +72,7 @@ export function areInstalled(packages: readonly PackedPackage[], root: string): 
       if (!required || found === undefined) return false
       if (folders.has(place)) return folders.get(place) === found
       folders.set(place, found)
-      return versionIn(found) === required.version && requiresThese(required, found)
+      return isPackage(found, required) && requiresThese(required, found)
     })
   }
 }
@@ -83,6 +88,12 @@ export function folderOf(name: string, from: string): string | undefined {
   return parent === from ? undefined : folderOf(name, parent)
 }
 
-function versionIn(folder: string): unknown {
-  return JSON.parse(readFileSync(join(folder, DESCRIPTION), 'utf8')).version
+/** Node.js reports a description that cannot be read, when it loads the package. */
+function isPackage(folder: string, { name, version }: PackedPackage): boolean {
+  try {
+    const found = JSON.parse(readFileSync(join(folder, DESCRIPTION), 'utf8'))
+    return found.name === name && found.version === version
+  } catch {
+    return false
+  }
 }

@@ -4,7 +4,8 @@ import { readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { deserialize, serialize } from 'node:v8'
-import { boundOptimiser, makeFolder } from '../platform/node-workarounds.ts'
+import { makeFolder } from '../platform/make-folder.ts'
+import { boundOptimiser } from '../platform/node-workarounds.ts'
 import { problemWithPath } from '../platform/trusted-path.ts'
 import type {
   Admit,

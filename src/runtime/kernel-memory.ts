@@ -248,14 +248,39 @@ class LinkedKernelMemory implements KernelMemory {
    * then the kernel and the views have the old size, which does not reach to the end of the map of the blocks.
    */
   #waitForGrowth(): void {
-    do {
+    if (this.#bytes.buffer !== this.memory.buffer) this.#renewViews()
+    while (this.#bytes.length < this.#word(ROOT.limit) + (this.#word(ROOT.span) >>> 2)) {
+      this.memory.grow(0) // V8 may show the growth of another thread only then: https://github.com/toyobayashi/emnapi/issues/217
       if (this.#bytes.buffer !== this.memory.buffer) this.#renewViews()
-    } while (this.#bytes.length < this.#word(ROOT.limit) + (this.#word(ROOT.span) >>> 2))
+    }
   }
 
   #renewViews(): void {
     this.#bytes = new Uint8Array(this.memory.buffer)
     this.#root = new Uint32Array(this.memory.buffer)
+    weigh(this.memory)
+  }
+}
+
+/** What counts instead of a shared memory. */
+const weights = new WeakMap<WebAssembly.Memory, ArrayBuffer>()
+
+/** Smaller shared memories are not counted. */
+const MIN_WEIGHT_BYTES = 1_048_576
+
+/**
+ * Makes V8 count a shared memory in this thread. Otherwise gigabytes of unused ones are not collected, because V8 counts only what
+ * belongs to one thread: a buffer of the same size, which nobody touches and which therefore takes no memory.
+ */
+export function weigh(memory: WebAssembly.Memory): void {
+  const { buffer } = memory
+  const { byteLength } = buffer
+  if (buffer instanceof ArrayBuffer || byteLength < MIN_WEIGHT_BYTES) return
+  if (weights.get(memory)?.byteLength === byteLength) return
+  try {
+    weights.set(memory, new ArrayBuffer(byteLength))
+  } catch {
+    // There are no addresses for it: the memory is not counted.
   }
 }
 

@@ -34,7 +34,7 @@ export function start(
   env: NodeJS.ProcessEnv = {},
   { cwd, input, program = [process.execPath], cli = CLI }: ProcessInputs = {},
 ): Running {
-  const { npm_command: _, ...inherited } = process.env
+  const { npm_config_user_agent: _, ...inherited } = process.env
   const [file, ...words] = program
   const child = spawn(file, [...words, cli, ...args], {
     env: { ...inherited, ...env },

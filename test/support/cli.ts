@@ -90,7 +90,7 @@ function launch(
 ): Running {
   const output = new Output()
   const server = new EventEmitter<{ begun: [RunningServer]; reload: []; drained: [] }>()
-  const { npm_command: _, ...inherited } = process.env
+  const { npm_config_user_agent: _, ...inherited } = process.env
   const host: Host = {
     environment: { ...inherited, ...env },
     out: {

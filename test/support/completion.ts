@@ -16,7 +16,7 @@ export function completionFolder(): { readonly cwd: string; readonly env: NodeJS
   const evil = '(module (func (export "$(touch pwned)")) (func (export "`touch pwned`")))'
   writeFileSync(join(cwd, 'evil.wasm'), guestBytes(evil))
   writeFileSync(join(cwd, 'notes.txt'), '')
-  const { npm_command: _, ...inherited } = process.env
+  const { npm_config_user_agent: _, ...inherited } = process.env
   return { cwd, env: { ...inherited, HOME: cwd, PATH: `${join(cwd, 'bin')}${delimiter}${inherited.PATH}` } }
 }
 

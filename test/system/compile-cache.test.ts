@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import module from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,6 +20,25 @@ describe.runIf('enableCompileCache' in module)('the compile cache (Node.js 22.1 
     expect(files.filter((file) => file.isFile()).length).toBeGreaterThan(3)
   })
 
+  test('its folders are those of the user alone, whatever the umask says', async () => {
+    const folder = temporaryFolder()
+    const program = ['sh', '-c', 'umask 002 && exec "$@"', 'sh', process.execPath] as const
+    for (let start = 0; start < 2; start++) {
+      await run(['--version'], { XDG_CACHE_HOME: folder }, { program })
+      for (const name of ['wasm-serve', 'wasm-serve/v8'])
+        expect(statSync(join(folder, name)).mode & 0o777).toBe(0o700)
+    }
+    expect(readdirSync(join(folder, 'wasm-serve/v8'), { recursive: true }).length).toBeGreaterThan(3)
+  })
+
+  test.skipIf(process.platform !== 'linux')(
+    'a folder that cannot be made, as in /proc, is no loop',
+    async () => {
+      const { code } = await run(['--version'], { XDG_CACHE_HOME: '/proc/self' })
+      expect(code).toBe(0)
+    },
+  )
+
   test('nothing is kept where other users can write', async () => {
     const folder = temporaryFolder()
     mkdirSync(join(folder, 'wasm-serve'))
@@ -33,4 +52,32 @@ describe.runIf('enableCompileCache' in module)('the compile cache (Node.js 22.1 
 test('the command runs where no cache can be written', async () => {
   const { code, stdout } = await run(['--version'], { XDG_CACHE_HOME: '/dev/null' })
   expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+/)])
+})
+
+test.skipIf(process.getuid?.() !== 0)(
+  'a user without a name and a home folder runs the command',
+  async () => {
+    const numbers = [
+      'const { setgid, setgroups, setuid } = process',
+      'setgroups([])',
+      'setgid(12345)',
+      'setuid(12345)',
+    ]
+    const preload = `data:text/javascript,${encodeURIComponent(numbers.join(';'))}`
+    const program = [process.execPath, '--import', preload] as const
+    const { code, stdout, stderr } = await run(['--version'], { HOME: undefined }, { program })
+    expect([code, stdout, stderr]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+/), ''])
+  },
+)
+
+test('a relative home folder is none', async () => {
+  const cwd = temporaryFolder()
+  const { code } = await run(['--version'], { HOME: '' }, { cwd })
+  expect([code, readdirSync(cwd)]).toEqual([0, []])
+})
+
+test('a version of Node.js that is too old is one line', async () => {
+  const old = 'data:text/javascript,delete process.getBuiltinModule'
+  const { code, stderr } = await run(['--version'], {}, { program: [process.execPath, '--import', old] })
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/^wasm-serve: Node\.js v\S+ is too old: .*\n$/)])
 })

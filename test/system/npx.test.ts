@@ -37,7 +37,7 @@ async function run(
       NO_COLOR: '1',
       npm_config_update_notifier: 'false',
       ...(options.shell && { npm_config_script_shell: options.shell }),
-      ...(options.npm && { npm_command: 'exec' }),
+      ...(options.npm && { npm_config_user_agent: 'npm' }),
     },
     detached: true, // a process group, so that all of it ends with the test
     stdio: 'pipe',

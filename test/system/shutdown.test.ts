@@ -211,7 +211,7 @@ test('a second signal ends the server at once, with 1', async () => {
 })
 
 test('signals that come together are one where npm may hand a copy on', async () => {
-  const server = await listeningIn({ npm_command: 'exec' })
+  const server = await listeningIn({ npm_config_user_agent: 'npm' })
   const client = await begin(server.port, 3)
   server.child.kill('SIGINT')
   server.child.kill('SIGTERM')

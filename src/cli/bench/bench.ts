@@ -219,7 +219,7 @@ async function startMeasuredServer(
 ): Promise<MeasuredServer> {
   const probe = new URL(`probe${extname(import.meta.url)}`, import.meta.url)
   // With npm's variable the server would look for a parent npm process. A bench reads no config file.
-  const env = { ...environment, npm_command: undefined, WASM_SERVE_CONFIG_FILE: undefined }
+  const env = { ...environment, npm_config_user_agent: undefined, WASM_SERVE_CONFIG_FILE: undefined }
   const child = spawn(node, ['--import', probe.href, ...script, 'serve', ...words, '--port', '0'], {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

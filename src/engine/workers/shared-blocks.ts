@@ -1,5 +1,5 @@
 import type { ByteSource } from '../../platform/chunks.ts'
-import { joinKernelMemory, type KernelMemory } from '../../runtime/kernel-memory.ts'
+import { joinKernelMemory, type KernelMemory, weigh } from '../../runtime/kernel-memory.ts'
 import { newSharedMemory } from '../../runtime/kernel-module.ts'
 import type { BlockMemories } from '../../runtime/runtime.ts'
 import type { ThreadState } from './thread-state.ts'
@@ -49,6 +49,7 @@ export class GuestBlocks implements BlockMemories {
 
   close(memory: KernelMemory): void {
     this.#isFree = memory === this.#memory && memory.size <= MAX_KEPT_BYTES
+    if (!this.#isFree) weigh(memory.memory)
   }
 
   /** Waits until the main thread does not use the memory. */
@@ -90,9 +91,15 @@ export class HostBlocks {
   }
 
   receive(posted: PostedBlocks): void {
+    this.leave()
     this.#posted = posted
     this.#memory = undefined
     this.#threadState.knowBlocks(posted.number)
+  }
+
+  /** The thread has ended, or uses other blocks from now on. */
+  leave(): void {
+    if (this.#posted) weigh(this.#posted.blocks)
   }
 
   /** Writes the input of the next call. @returns false if that is impossible now. */

@@ -383,6 +383,7 @@ class WorkerThread implements Runner {
     this.#hasLeft = true
     this.#ended.abort()
     this.collect()
+    this.#blocks.leave()
     this.#inputs.port1.close()
     this.#host.port1.close()
     this.#suspended?.port1.close()

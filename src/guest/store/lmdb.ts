@@ -3,7 +3,7 @@ import { constants as systemConstants } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Database, PutOptions, RootDatabase } from 'lmdb'
 import { StoreFullError, StoreInvalidError, StoreUnavailableError } from '../../errors/errors.ts'
-import { makeFolder } from '../../platform/node-workarounds.ts'
+import { makeFolder } from '../../platform/make-folder.ts'
 import { loadPackage } from '../../platform/optional-package.ts'
 import {
   checkLmdbFolder,

@@ -70,7 +70,7 @@ export function startNode(options: NodeOptions): NodeProcess {
   const { args, store, node, port, adminPort, state, env = {}, cwd } = options
   const places = ['--port', String(port), '--admin', `127.0.0.1:${adminPort}`]
   const kept = state === undefined ? [] : ['--state', state]
-  const { npm_command: _, ...inherited } = process.env
+  const { npm_config_user_agent: _, ...inherited } = process.env
   const child = spawn(
     process.execPath,
     [CLI, ...args, '--fleet', store, '--fleet-node', node, ...places, ...kept, '--drain-ms', '0'],

@@ -1,7 +1,7 @@
 import { chmodSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeFolder } from '../../../src/platform/node-workarounds.ts'
+import { makeFolder } from '../../../src/platform/make-folder.ts'
 import { temporaryFolder } from '../../support/admin-api.ts'
 
 test('a folder is made with its missing parents, which get its permissions; one that exists keeps its own', () => {

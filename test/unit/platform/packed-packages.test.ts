@@ -21,7 +21,10 @@ function folderWith(versions: Readonly<Record<string, string>>): string {
   mkdirSync(join(folder, 'node_modules/app'), { recursive: true })
   for (const [path, version] of Object.entries(versions)) {
     mkdirSync(join(folder, path), { recursive: true })
-    writeFileSync(join(folder, path, 'package.json'), JSON.stringify({ version }))
+    writeFileSync(
+      join(folder, path, 'package.json'),
+      JSON.stringify({ name: path.split('node_modules/').at(-1), version }),
+    )
   }
   return folder
 }
