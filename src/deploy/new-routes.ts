@@ -31,6 +31,8 @@ export interface ResolvedTarget {
    * outlives a change of other routes, such as connections, is kept for this object.
    */
   readonly options: VersionedRoute
+  /** Its plug-ins as they were read last, if it stays the same although it was read again. */
+  readonly again?: readonly [live: Plugin, next: Plugin | undefined]
 }
 
 /** The context for resolving new routes. */
@@ -78,7 +80,13 @@ export async function resolveNew(
     if (target.checked || canServe(target.configured, route, plugin, failed)) {
       const own = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, own))
-      made.set(target, same ? { ...same, target } : own)
+      const kept = same && {
+        target,
+        plugin: same.plugin,
+        options: same.options,
+        again: [plugin, next?.plugin],
+      }
+      made.set(target, (kept ?? own) as ResolvedTarget)
     }
     await pace.step()
   }

@@ -8,6 +8,7 @@ import { RESTART_OPTIONS } from '../options/facts.ts'
 import { type CheckedLoadOptions, type CheckedServerOptions, checkLoadOptions } from '../options/options.ts'
 import { ANY_ROUTE } from '../options/resolved-route.ts'
 import { EventLoopYielder } from '../platform/event-loop.ts'
+import { noteReadAgain } from '../plugin/plugin.ts'
 import { bytesOf, type ModuleBytes } from '../plugin/source/module-bytes.ts'
 import type { SourceOptions } from '../plugin/source/source.ts'
 import type { VersionedRoute } from '../route/open-routes.ts'
@@ -208,6 +209,10 @@ export class Resolver {
     const { logLevel } = state.options
     if (logLevel !== before.options.logLevel) this.#log.level = logLevel // a program's own logger may have another level
     this.#logOrigins(state.routes)
+    for (const { options, plugin, again: [live, next] = [] } of state.routes) {
+      if (live) noteReadAgain(plugin, live)
+      if (next && options.next) noteReadAgain(options.next.plugin, next)
+    }
     void this.#forgetUnused(state)
   }
 

@@ -261,6 +261,23 @@ function compileLater({ modules, ...rest }: SourceLeft, options: LoadOptions): P
   }
 }
 
+/** Plug-ins that were read again, with what was read last. */
+const readLast = new WeakMap<Plugin, Plugin>()
+
+/**
+ * Notes that a plug-in was read again, with the same bytes and manifest, and that its routes stay. When it is compiled later, then from
+ * the file and with the limits of the newer one.
+ */
+export function noteReadAgain(kept: Plugin, newer: Plugin): void {
+  if (kept.compile && newer.compile && lastRead(newer) !== lastRead(kept)) readLast.set(kept, newer)
+}
+
+/** A plug-in as it was read last. */
+export function lastRead(plugin: Plugin): Plugin {
+  const newer = readLast.get(plugin)
+  return newer ? lastRead(newer) : plugin
+}
+
 type ModulePart = LinkedModule & ModuleFacts & Pick<Plugin, 'digest' | 'needsProcess'>
 
 function register(

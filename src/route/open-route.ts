@@ -32,6 +32,7 @@ import {
   isPlugin,
   type LinkedModule,
   type LoadOptions,
+  lastRead,
   type Plugin,
 } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
@@ -281,7 +282,7 @@ function openLazyEngine(route: ChosenRoute, watching: Watching, log: FastifyBase
     name: engine.name,
     async open() {
       try {
-        const compiled = await plugin.compile?.({ isServing: true, log })
+        const compiled = await lastRead(plugin).compile?.({ isServing: true, log })
         const loaded = { ...route, plugin: compiled ?? plugin }
         if (!isTried && runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
         isTried = true

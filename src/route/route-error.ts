@@ -41,7 +41,7 @@ export function routeNotFound(method: string, url: string, advice = ''): Error {
   const hint =
     path.length > 1 && path.endsWith('/')
       ? ': with the / at its end it is another URL than without'
-      : /[A-Z]/.test(path)
+      : /[A-Z]/.test(path.replaceAll(/%[\da-f]{2}/gi, ''))
         ? ': URLs are case-sensitive'
         : advice
   return new RouteNotFoundError(method, url, hint)

@@ -5,7 +5,7 @@ import { optionsWhere } from '../options/facts.ts'
 import type { CheckedRouteOptions } from '../options/options.ts'
 import { resolveRoute } from '../options/resolved-route.ts'
 import type { ServedRoute } from '../options/served-route.ts'
-import type { Plugin } from '../plugin/plugin.ts'
+import { noteReadAgain, type Plugin } from '../plugin/plugin.ts'
 import { type AppResources, openAppResources } from './app-resources.ts'
 import type { OpenRoute } from './open-route.ts'
 import type { RouteSockets } from './websocket/serve-websocket.ts'
@@ -43,6 +43,7 @@ export class RoutePool {
     const entry = entries.find((entry) => keyOf(entry.use) === key)
     if (!entry) return undefined
     // Settings that instances do not depend on may have changed.
+    noteReadAgain(entry.route.plugin, use.plugin)
     entry.use = use
     entry.route = { ...entry.route, options: resolveRoute(use.options, use.plugin) }
     return this.#lease(entry)

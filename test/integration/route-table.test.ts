@@ -21,6 +21,13 @@ const REQUESTS = [
   ['POST', '/with%20space'],
   ['POST', '/caf%C3%A9'],
   ['POST', '/a:b'],
+  ['POST', '/a%3ab'],
+  ['POST', '/a%3Ab?q'],
+  ...['$', '&', '+', ',', ';', '=', '@', '~', '!', "'", '(', '|'].flatMap((char) => [
+    ['POST', `/c${char}`] as const,
+    ['POST', `/c%${char.charCodeAt(0).toString(16)}`] as const,
+    ['GET', `/c%${char.charCodeAt(0).toString(16).toUpperCase()}`] as const,
+  ]),
   ['POST', `/${'long'.repeat(60)}`],
   ['POST', '/%zz'],
   ['POST', '/'],
@@ -45,6 +52,7 @@ async function serve(count: number, options: Partial<CreateServerOptions> = {}) 
     ...['/upper', '/deep/er', '/with space', '/café', '/a::b', `/${'long'.repeat(60)}`].map((url) => ({
       url,
     })),
+    ...['$', '&', '+', ',', ';', '=', '@', '~', '!', "'", '(', '|'].map((char) => ({ url: `/c${char}` })),
     { url: '/get', method: 'GET' as const },
     { url: '/both', method: 'PUT' as const },
     { url: '/both', plugin: guest('echo') },

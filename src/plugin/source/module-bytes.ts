@@ -77,7 +77,7 @@ const SMALL_BYTES = 262_144
 /** Proposes a file of the same folder. Equal endings do not make names similar. */
 async function nearFile(path: string): Promise<string> {
   const stem = (name: string) => basename(name, extname(name))
-  const files = await neighbours(path)
+  const files = (await neighbours(path)).filter((name) => name !== basename(path)) // a link to nothing
   const meant = nearest(stem(path), files.map(stem))
   const named = files.filter((name) => stem(name) === meant)
   const file = named.find((name) => extname(name) === extname(path)) ?? named[0]

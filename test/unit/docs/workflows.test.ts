@@ -64,7 +64,7 @@ test('CI runs .ci/run on each Node.js version of the support table', () => {
 test('the support table, package.json and .ci/run agree about the versions', () => {
   const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } }
   const [first, ...later] = supported
-  expect(engines.node).toBe(`>=${first}.19`)
+  expect(engines.node).toBe(`^${first}.19.0 || >=${later[0]}.12.0`)
   const [, inScript = ''] = /^ {2}for version in (.*); do$/m.exec(read('.ci/run')) ?? []
   expect(inScript.split(' ').map(Number)).toEqual(later)
 })

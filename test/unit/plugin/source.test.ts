@@ -1,6 +1,15 @@
 import { createHash } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import {
   createServer,
   type IncomingMessage,
@@ -638,4 +647,10 @@ test('the cache is where XDG says, or below the home folder', () => {
   expect(defaultCacheFolder({ XDG_CACHE_HOME: '/var/cache/me' })).toBe('/var/cache/me/wasm-serve')
   expect(defaultCacheFolder({ XDG_CACHE_HOME: 'relative' })).toMatch(/\.cache\/wasm-serve$/)
   expect(defaultCacheFolder({})).toMatch(/\.cache\/wasm-serve$/)
+})
+
+test('a link to a file that does not exist is not told to mean itself', async () => {
+  const path = join(folder(), 'only.wasm')
+  symlinkSync('nowhere.wasm', path)
+  await expect(readSourceFile(path)).rejects.toThrow(/there is no such file$/)
 })
