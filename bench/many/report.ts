@@ -4,8 +4,8 @@ import { median, percentile } from '../statistics.ts'
 import type { FirstCalls, ManyMeasurements, Put, Start } from './many.ts'
 import { ALL, FIRST, ONE, type ZipfRun } from './zipf.ts'
 
-const [MAX_LISTENING_MS, MAX_MIB, MAX_SMALL_MS, MAX_LARGE_MS] = [3_000, 500, 10, 150]
-const [MAX_BESIDE_MS, MIN_RATE, MAX_PUT_MS, MAX_CHECK_MS] = [50, 0.3, 30, 10_000]
+const [MAX_LISTENING_MS, MAX_MIB, MAX_SMALL_MS, MAX_LARGE_MS] = [3_000, 450, 10, 150]
+const [MAX_BESIDE_MS, MIN_RATE, MAX_PUT_MS, MAX_CHECK_MS] = [50, 0.3, 20, 10_000]
 
 export function renderMany(measured: ManyMeasurements): string {
   const { small, large, firstSmall, firstLarge, besideBeforeMs, zipf } = measured
