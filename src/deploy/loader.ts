@@ -7,7 +7,14 @@ import { defaultCacheFolder } from '../platform/cache-folder.ts'
 import { EventLoopYielder } from '../platform/event-loop.ts'
 import type { LoadContext } from '../plugin/compiled-modules.ts'
 import type { PullSettings } from '../plugin/oci/pull.ts'
-import { compilePlugin, type LoadOptions, memoryMaxOf, type Plugin, scannedPlugin } from '../plugin/plugin.ts'
+import {
+  compilePlugin,
+  type LoadOptions,
+  memoryMaxOf,
+  noteStore,
+  type Plugin,
+  scannedPlugin,
+} from '../plugin/plugin.ts'
 import type { ScannedFile } from '../plugin/scan-file.ts'
 import { bytesOf, leaveInFile, type ModuleBytes } from '../plugin/source/module-bytes.ts'
 import { readSource, type SourceOptions, verifyStored } from '../plugin/source/source.ts'
@@ -249,7 +256,10 @@ export async function loadVersion(
   { plugins, load, sources, module, isServing, signal, log }: Loading,
 ): Promise<Plugin> {
   const known = plugins.get(name, version, route)
-  if (known) return known
+  if (known) {
+    noteStore(known, module)
+    return known
+  }
   const { name: file, settings } = version
   const stored = async (digest: string) => bytesOf(plugins.modules.get(digest) ?? (await module(digest)))
   const read = version.modules.map(async ({ name, digest, place, bundle }) => {

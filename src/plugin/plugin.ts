@@ -72,11 +72,12 @@ export interface Plugin {
   /** All modules, if they are not compiled here. */
   readonly uncompiled?: readonly UncompiledModule[] | undefined
   /**
-   * Checks and compiles it, if that was left for later.
+   * Checks and compiles it, if that was left for later. See {@link compileRead}.
    *
+   * @param store - Has the bytes if its file has changed. Default: nothing has.
    * @throws the errors of {@link compilePlugin}; {@link PluginLoadFailedError} if its file has changed.
    */
-  readonly compile?: ((place: LoadContext) => Promise<CompiledPlugin>) | undefined
+  readonly compile?: ((place: LoadContext, store?: ModuleStore) => Promise<CompiledPlugin>) | undefined
 }
 
 /** A compiled module, from which instances are opened. */
@@ -246,19 +247,41 @@ interface SourceLeft extends Omit<Source, 'modules'> {
 }
 
 function compileLater({ modules, ...rest }: SourceLeft, options: LoadOptions): Plugin['compile'] {
-  const read = async ({ name, digest, from }: SourceLeft['modules'][number]): Promise<SourceModule> => {
+  const read = async (
+    { name, digest, from }: SourceLeft['modules'][number],
+    store: ModuleStore | undefined,
+  ): Promise<SourceModule> => {
     try {
       return { name, digest, bytes: await bytesOf(from) }
     } catch (error) {
+      const bytes = await store?.(digest).catch(() => undefined)
+      if (bytes) return { name, digest, bytes }
       // Clients get this message: it has no path.
       const reason = 'its file has changed since the start, or cannot be read: reload the configuration'
       throw new PluginLoadFailedError(rest.name, reason, { cause: error })
     }
   }
-  return async (place) => {
-    const source = { ...rest, modules: await Promise.all(modules.map(read)) }
+  return async (place, store) => {
+    const source = { ...rest, modules: await Promise.all(modules.map((module) => read(module, store))) }
     return compiledPlugin(await compilePlugin(source, { ...options, ...place, compiles: true }))
   }
+}
+
+/** Reads a stored module, by its digest. @throws if it is not stored. */
+type ModuleStore = (digest: string) => Promise<Uint8Array>
+
+/** Where the modules of plug-ins may be stored, too. */
+const stores = new WeakMap<Plugin, ModuleStore>()
+
+/** Notes where the modules of a plug-in may be stored, too. They are read from there if its file has changed or is gone. */
+export function noteStore(plugin: Plugin, store: ModuleStore): void {
+  if (plugin.compile) stores.set(plugin, store)
+}
+
+/** Compiles a plug-in as it was read last. @returns undefined if it is compiled already. */
+export function compileRead(plugin: Plugin, place: LoadContext): Promise<CompiledPlugin> | undefined {
+  const last = lastRead(plugin)
+  return last.compile?.(place, stores.get(last))
 }
 
 /** Plug-ins that were read again, with what was read last. */
@@ -273,7 +296,7 @@ export function noteReadAgain(kept: Plugin, newer: Plugin): void {
 }
 
 /** A plug-in as it was read last. */
-export function lastRead(plugin: Plugin): Plugin {
+function lastRead(plugin: Plugin): Plugin {
   const newer = readLast.get(plugin)
   return newer ? lastRead(newer) : plugin
 }

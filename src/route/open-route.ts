@@ -29,10 +29,10 @@ import { EXTISM_ENV, hostImports, WASI } from '../plugin/host-imports.ts'
 import {
   compiledPlugin,
   compilePlugin,
+  compileRead,
   isPlugin,
   type LinkedModule,
   type LoadOptions,
-  lastRead,
   type Plugin,
 } from '../plugin/plugin.ts'
 import { readSource } from '../plugin/source/source.ts'
@@ -214,7 +214,7 @@ export async function tryRoute(
   }
   const settings = instanceSettings(options, exportName, undefined, log)
   const forTrial = await services.forTrial()
-  const compiled = (await plugin.compile?.({ isServing: true, signal, log })) ?? compiledPlugin(plugin)
+  const compiled = (await compileRead(plugin, { isServing: true, signal, log })) ?? compiledPlugin(plugin)
   const thread = workersOptions(options, compiled, exportName, TRIAL, settings, forTrial)
   const startMs = await tryInThread(thread, options.startTimeoutMs, signal)
   if (startMs < SLOW_TRIAL_MS) return
@@ -282,7 +282,7 @@ function openLazyEngine(route: ChosenRoute, watching: Watching, log: FastifyBase
     name: engine.name,
     async open() {
       try {
-        const compiled = await lastRead(plugin).compile?.({ isServing: true, log })
+        const compiled = await compileRead(plugin, { isServing: true, log })
         const loaded = { ...route, plugin: compiled ?? plugin }
         if (!isTried && runsCodeAtStart(loaded.plugin)) await tryRoute(loaded, log)
         isTried = true
