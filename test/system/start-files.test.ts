@@ -7,8 +7,10 @@ import { run, start } from '../support/cli-process.ts'
 
 const HELLO = fileURLToPath(new URL('../../plugins/hello/hello.wasm', import.meta.url))
 
-/** Starts the command, and writes what has been loaded when a request is answered. */
+/** Starts the command, and writes what has been loaded when a request is answered. A CommonJS module would count as a preload. */
 const PROBE = `
+import { createRequire } from 'node:module'
+const require = createRequire(import.meta.url)
 const { writeFileSync } = require('node:fs')
 const { Server } = require('node:http')
 const { emit } = Server.prototype
@@ -24,7 +26,7 @@ import(process.argv[1])`
 test('a start until its first answer loads no file of a package, and none of what getters of Node.js load', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'wasm-serve-start-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const [probe, loaded] = [join(folder, 'probe.cjs'), join(folder, 'loaded')]
+  const [probe, loaded] = [join(folder, 'probe.mjs'), join(folder, 'loaded')]
   writeFileSync(probe, PROBE)
   const command = start([HELLO, '--port', '0'], { LOADED: loaded }, { program: [process.execPath, probe] })
   const response = await fetch(await command.listening(), { method: 'POST', body: 'Ada' })
