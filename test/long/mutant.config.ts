@@ -30,7 +30,7 @@ const IN_PROCESS = [
   ...['processes-parts', 'bench-matrix', 'edge-jwt', 'edge-static', 'mcp-hostile', 'tls'],
   ...['http2', 'http2-floods', 'tracing'],
   ...['mcp', 'deadlines', 'answers', 'mcp-access', 'many-exports', 'names-apart', 'admin-api-endpoints'],
-  ...['workers-calls', 'kept-instances', 'cli-init', 'resettable-large'],
+  ...['workers-calls', 'kept-instances', 'cli-init', 'resettable-large', 'engine-choice'],
   ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
