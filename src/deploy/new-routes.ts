@@ -78,15 +78,15 @@ export async function resolveNew(
     const origins = target.checked ? undefined : target.configured
     const route = { origins, ...options, plugin, ...(next && { next }), ...sourceOfTool(target, options) }
     if (target.checked || canServe(target.configured, route, plugin, failed)) {
-      const own = { target, plugin, options: route }
+      const own: ResolvedTarget = { target, plugin, options: route }
       const same = served.get(route.url)?.find((each) => isSameRoute(each, own))
-      const kept = same && {
+      const kept: ResolvedTarget | undefined = same && {
         target,
         plugin: same.plugin,
         options: same.options,
         again: [plugin, next?.plugin],
       }
-      made.set(target, (kept ?? own) as ResolvedTarget)
+      made.set(target, kept ?? own)
     }
     await pace.step()
   }

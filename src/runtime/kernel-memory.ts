@@ -262,15 +262,15 @@ class LinkedKernelMemory implements KernelMemory {
   }
 }
 
-/** What counts instead of a shared memory. */
+/** The buffers of {@link weigh}. */
 const weights = new WeakMap<WebAssembly.Memory, ArrayBuffer>()
 
 /** Smaller shared memories are not counted. */
 const MIN_WEIGHT_BYTES = 1_048_576
 
 /**
- * Makes V8 count a shared memory in this thread. Otherwise gigabytes of unused ones are not collected, because V8 counts only what
- * belongs to one thread: a buffer of the same size, which nobody touches and which therefore takes no memory.
+ * Makes V8's garbage collector count a shared memory, which it does not by itself: gigabytes of unused ones would stay. It allocates a
+ * buffer of the same size, which V8 counts. Nothing is written to the buffer, so it occupies no physical memory.
  */
 export function weigh(memory: WebAssembly.Memory): void {
   const { buffer } = memory
