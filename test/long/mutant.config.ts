@@ -31,7 +31,7 @@ const IN_PROCESS = [
   ...['http2', 'http2-floods', 'tracing'],
   ...['mcp', 'deadlines', 'answers', 'mcp-access', 'many-exports', 'names-apart', 'admin-api-endpoints'],
   ...['workers-calls', 'kept-instances', 'cli-init', 'resettable-large', 'engine-choice'],
-  ...['mcp-hyper', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
+  ...['mcp-hyper', 'mcp-stdio', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
 /**

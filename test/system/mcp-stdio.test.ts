@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
-import { type CreateServerOptions, createServer, type RouteOptions } from '../../../src/index.ts'
-import { bridgeStdio } from '../../../src/mcp/stdio.ts'
-import { linesOf } from '../../../src/platform/lines.ts'
-import { guest, guestBytes } from '../../support/guest.ts'
-import { cannedGuest, hyperGuest, QUESTION } from '../../support/hyper-guest.ts'
-import { MODERN } from '../../support/mcp.ts'
+import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
+import { bridgeStdio } from '../../src/mcp/stdio.ts'
+import { linesOf } from '../../src/platform/lines.ts'
+import { guest, guestBytes } from '../support/guest.ts'
+import { cannedGuest, hyperGuest, QUESTION } from '../support/hyper-guest.ts'
+import { MODERN } from '../support/mcp.ts'
 
 interface Written {
   readonly id?: unknown
