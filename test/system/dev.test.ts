@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -52,6 +53,13 @@ const built = (build: string) =>
     'word.txt': 'one',
     'wasm-serve.yaml': CONFIG,
   })
+
+/** Writes a file at once: a write in place empties it first, and a build may begin in between. */
+function replace(path: string, text: string): void {
+  const hidden = join(dirname(path), '.new')
+  writeFileSync(hidden, text)
+  renameSync(hidden, path)
+}
 
 test('a script is served again when it changes, with its log and that of requests', async () => {
   const at = folder({ 'plugin.js': answers('one') })
@@ -227,7 +235,7 @@ test('a build that writes among its sources ends, and its sources are still watc
   expect(builds()).toBe(3)
   for (const word of ['two', 'three']) {
     const before = builds()
-    writeFileSync(join(at, 'word.txt'), word)
+    replace(join(at, 'word.txt'), word)
     await answering(url, word)
     expect(builds()).toBe(before + 1)
   }
@@ -244,7 +252,7 @@ test('hidden files, packages and results of builds are no sources', async () => 
     mkdirSync(dirname(join(at, name)), { recursive: true })
     writeFileSync(join(at, name), 'x')
   }
-  writeFileSync(join(at, 'word.txt'), 'two')
+  replace(join(at, 'word.txt'), 'two')
   await answering(url, 'two')
   expect(server.stderr()).not.toContain('during the build: building again\nBuilding: bash build.sh\nBuilt')
 })
