@@ -76,8 +76,12 @@ test('a relative home folder is none', async () => {
   expect([code, readdirSync(cwd)]).toEqual([0, []])
 })
 
-test('a version of Node.js that is too old is one line', async () => {
-  const old = 'data:text/javascript,delete process.getBuiltinModule'
-  const { code, stderr } = await run(['--version'], {}, { program: [process.execPath, '--import', old] })
-  expect([code, stderr]).toEqual([1, expect.stringMatching(/^wasm-serve: Node\.js v\S+ is too old: .*\n$/)])
+test.each([
+  ['that is too old', 'is too old', ['--import', 'data:text/javascript,delete process.getBuiltinModule']],
+  ['without WebAssembly', '--no-expose-wasm', ['--no-expose-wasm']],
+  ['that generates no code', '--disallow-code', ['--disallow-code-generation-from-strings']],
+])('Node.js %s is one line', async (_what, reason, options) => {
+  const { code, stderr } = await run(['--version'], {}, { program: [process.execPath, ...options] })
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/^wasm-serve: .*\n$/)])
+  expect(stderr).toContain(reason)
 })

@@ -1,5 +1,7 @@
-import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { LANGUAGES } from '../../src/cli/new/languages.ts'
 import { run } from '../support/cli-process.ts'
 
@@ -45,6 +47,25 @@ test('a low limit of open files is said', async () => {
   expect(find('limit')).toEqual([
     { kind: 'limit', name: 'open files', ok: false, detail: expect.stringMatching(/^512: raise it/) },
   ])
+})
+
+test('a cache folder that a group may write to is said', async () => {
+  const parent = mkdtempSync(join(tmpdir(), 'wasm-serve-doctor-'))
+  onTestFinished(() => rmSync(parent, { recursive: true }))
+  const folder = join(parent, 'wasm-serve')
+  mkdirSync(folder)
+  chmodSync(folder, 0o775)
+  const cache = async () => (await examined({ XDG_CACHE_HOME: parent }))('cache')
+  expect(await cache()).toEqual([
+    {
+      kind: 'cache',
+      name: 'cache folder',
+      ok: false,
+      detail: expect.stringMatching(/without it: .*mode 775.*chmod/),
+    },
+  ])
+  chmodSync(folder, 0o700)
+  expect(await cache()).toEqual([{ kind: 'cache', name: 'cache folder', ok: true, detail: folder }])
 })
 
 test('a word too many is a mistake', async () => {

@@ -3,10 +3,12 @@ import { createRequire } from 'node:module'
 import { openSandbox } from '../../engine/subprocess/sandbox.ts'
 import { UsageError } from '../../errors/errors.ts'
 import type { Environment } from '../../options/config.ts'
+import { defaultCacheFolder } from '../../platform/cache-folder.ts'
 import { isObject } from '../../platform/json-text.ts'
 import { packageFile, packageVersion } from '../../platform/packages.ts'
 import { errorCode, openFiles } from '../../platform/system-errors.ts'
 import { renderTable } from '../../platform/text.ts'
+import { problemWithPath } from '../../platform/trusted-path.ts'
 import { type Command, renderPage, takeOwnFlags } from '../command.ts'
 import { bash } from '../dev/project.ts'
 import { LANGUAGES } from '../new/languages.ts'
@@ -21,7 +23,7 @@ export const DOCTOR_FLAGS = {
 const HELP = renderPage({
   usage: 'wasm-serve doctor [flags]',
   about:
-    'Lists Node.js, toolchains, optional packages, limits and subprocess support of\nthis machine, and how to get what is missing.',
+    'Lists Node.js, toolchains, optional packages, limits, the cache folder and\nsubprocess support of this machine, and how to get what is missing.',
   examples: ['wasm-serve doctor --json', 'wasm-serve doctor'],
   flags: DOCTOR_FLAGS,
   more: 'Exits with 0 even if something is missing: no plug-in needs everything.',
@@ -29,7 +31,7 @@ const HELP = renderPage({
 
 /** Something that this machine has or lacks. */
 interface Finding {
-  readonly kind: 'node' | 'toolchain' | 'package' | 'limit' | 'subprocess'
+  readonly kind: 'node' | 'toolchain' | 'package' | 'limit' | 'cache' | 'subprocess'
   readonly name: string
   readonly ok: boolean
   /** What was found; if it is missing, what to do. */
@@ -59,6 +61,7 @@ async function examine(environment: Environment): Promise<Finding[]> {
     ...toolchains(environment),
     ...optionalPackages(),
     descriptorLimit(),
+    cacheFolder(environment),
     ...(await subprocesses()),
   ]
 }
@@ -161,6 +164,14 @@ function descriptorLimit(): Finding {
   const ok = limit === undefined || limit >= ENOUGH_FILES
   const remedy = ok ? '' : ': raise it (ulimit -n; LimitNOFILE= of systemd, --ulimit nofile= of Docker)'
   return { kind: 'limit', name: 'open files', ok, detail: `${limit ?? 'unlimited'}${remedy}` }
+}
+
+/** Folders that were made with a umask of 002 are writable by a group. */
+function cacheFolder(environment: Environment): Finding {
+  const folder = defaultCacheFolder(environment)
+  const problem = problemWithPath(folder)
+  const detail = problem === undefined ? folder : `starts are slower without it: ${problem}`
+  return { kind: 'cache', name: 'cache folder', ok: problem === undefined, detail }
 }
 
 /** What surrounds the processes of guests here. */
