@@ -18,7 +18,7 @@ import {
 } from './code-rewriter.ts'
 import { ACTION, ACTION_OF, CODE, constant, MARK, NO_RESULT, readCode } from './instructions.ts'
 import { FigureCounter } from './limits.ts'
-import { countImported, type ModuleView, SECTION, SIZE_FLAGS } from './module-view.ts'
+import { countImported, type ModuleView, SECTION, SIZE_FLAGS, startFunction } from './module-view.ts'
 import { appendItems, renderExport, type SectionContents, withContents } from './module-writer.ts'
 import { CHECK_EXPORT } from './names.ts'
 import { withCode } from './rewritten-view.ts'
@@ -218,11 +218,6 @@ const TURNS_LOCAL = 64
 
 /** An element segment that names its table. */
 const IN_TABLE = 2
-
-function startFunction({ sections, bytes, name }: ModuleView): number | undefined {
-  const section = sections.find(({ id }) => id === SECTION.start)
-  return section && new ByteReader(bytes, section.content, section.end, name).u32()
-}
 
 /**
  * Whether an inner loop calls the check from outside of it, in a loop around it. V8 does not unroll loops with calls before

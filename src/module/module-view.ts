@@ -1,3 +1,4 @@
+import { ByteReader } from './bytes.ts'
 import type { LimitName, ModuleLimits, ProcessTypes } from './limits.ts'
 import type { FunctionType, TypeTable, ValueType } from './types.ts'
 
@@ -164,6 +165,12 @@ export interface FunctionExport {
 /** Number of imports of a kind, which is the index of the first defined item. */
 export function countImported({ imports }: Pick<ModuleView, 'imports'>, wanted: ItemKind): number {
   return imports.filter(({ kind }) => kind === wanted).length
+}
+
+/** The index of the function that a module itself starts. */
+export function startFunction({ bytes, name, sections }: ModuleView): number | undefined {
+  const section = sections.find(({ id }) => id === SECTION.start)
+  return section && new ByteReader(bytes, section.content, section.end, name).u32()
 }
 
 /** The exported functions of a module with their signatures, which `WebAssembly.Module.exports()` does not return. */

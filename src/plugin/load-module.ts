@@ -1,4 +1,5 @@
 import { PluginInvalidError } from '../errors/errors.ts'
+import { startsBriefly } from '../module/brief-start.ts'
 import { isOnlyProgram } from '../module/entry-points.ts'
 import { makeFewExports } from '../module/few-exports.ts'
 import { makeInterruptible } from '../module/interruptible.ts'
@@ -109,13 +110,14 @@ export async function loadModule(
 ): Promise<LoadedModule> {
   const read = readModule(bytes, options, name)
   if (!staysBytes) await admit(read.processTypes) // first: V8 keeps the types of what it only validates
+  const isBrief = read.bodies !== undefined && startsBriefly({ ...read, bodies: read.bodies })
   const checked = interrupts && !staysBytes && (await loadWithChecks(read, (view) => load(view, true)))
   return checked || load(makeTerminable(read), false)
 
   async function load(view: ModuleView, isInterruptible: boolean): Promise<LoadedModule> {
     const { needsProcess } = view
     const capped = capMemory(view, memoryMax)
-    const facts = { ...factsOf(capped), isInterruptible }
+    const facts = { ...factsOf(capped), isInterruptible, startsBriefly: isBrief }
     if (staysBytes)
       return {
         ...{ module: undefined, bytes: capped.bytes, facts, needsProcess },
@@ -220,6 +222,7 @@ export function factsOf({ view, memories }: CappedModule): ModuleFacts {
     functions: exportedFunctions(view),
     hasStart: view.sections.some(({ id }) => id === SECTION.start),
     isInterruptible: false,
+    startsBriefly: false,
     memories: view.memories.map(({ min, max }, index) => ({
       initial: Number(min),
       max: max === undefined ? undefined : Number(max),

@@ -13,6 +13,8 @@ export interface ModuleFacts {
   readonly hasStart: boolean
   /** Whether its guests check whether they are interrupted. False if its code was not read. */
   readonly isInterruptible: boolean
+  /** Whether it needs no trial: see `startsBriefly`. False if its code was not read. */
+  readonly startsBriefly: boolean
 }
 
 /** In pages of 64 KiB. */

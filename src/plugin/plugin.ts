@@ -63,6 +63,8 @@ export interface Plugin {
   readonly hasStart: boolean
   /** Whether the guests of its main module check whether they are interrupted. */
   readonly isInterruptible: boolean
+  /** Whether its main module starts within microseconds. */
+  readonly startsBriefly: boolean
   /** Run-time settings of its manifest; undefined if there is none. */
   readonly settings: ManifestSettings | undefined
   /** Warnings. */
@@ -104,7 +106,7 @@ export interface UncompiledModule {
 export interface LinkedModule
   extends Pick<
     ModuleFacts,
-    'imports' | 'exports' | 'memories' | 'customSections' | 'hasStart' | 'isInterruptible'
+    'imports' | 'exports' | 'memories' | 'customSections' | 'hasStart' | 'isInterruptible' | 'startsBriefly'
   > {
   readonly name: string
   /** SHA-256 of its bytes, in hex. */

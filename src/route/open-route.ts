@@ -316,8 +316,9 @@ export function keepsMemory({ options: { sleep, isolation } }: ChosenRoute): boo
   return !sleep && isolation.isolation !== 'fresh'
 }
 
-/** Whether code of a plug-in runs when an instance is opened. On the event loop, a start that does not return blocks all. */
+/** Whether code of a plug-in runs when an instance is opened, and may not return: on the event loop, that blocks all. */
 function runsCodeAtStart(plugin: Plugin): boolean {
+  if (plugin.startsBriefly && plugin.linked.length === 0) return false
   return [plugin, ...plugin.linked].some(runsAtStart)
 }
 

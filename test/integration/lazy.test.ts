@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { type CreateServerOptions, createServer, type RouteOptions } from '../../src/index.ts'
@@ -73,6 +74,21 @@ test('a start that does not return ends in its trial, and the others are answere
   const loop = post('/loop', '')
   expect(await post('/upper', 'a')).toBe('A')
   expect(await loop).toMatchObject({ status: 503, code: 'WASM_SERVE_INSTANCE_START_FAILED' })
+})
+
+test.each([
+  [0, '(i32.store (i32.const 0) (i32.const 1))'],
+  [1, '(loop (br_if 0 (i32.const 0)))'],
+])('%i threads try a start with the code %s', async (threads, code) => {
+  const plugin = guestBytes(
+    `(module (memory 1) (func (export "_initialize") ${code}) (func (export "run") (result i32) i32.const 0))`,
+  )
+  const posts = vi.spyOn(Worker.prototype, 'postMessage')
+  onTestFinished(() => posts.mockRestore())
+  const post = await serveLazy([{ plugin }])
+  expect(await post('/', '')).toBe('')
+  const trials = posts.mock.calls.filter(([message]) => Object.hasOwn(message, 'threadState'))
+  expect(trials).toHaveLength(threads)
 })
 
 test('a file that has changed since the start is not run, and the answer does not tell its path', async () => {
