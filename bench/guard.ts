@@ -51,8 +51,8 @@ interface Guard {
   measure(): Promise<readonly number[]>
 }
 
-/** Noise hits the two sides of a ratio unequally, but not three times in a row. */
-const TRIES = 3
+/** Noise hits the two sides of a ratio unequally, but not five times in a row. */
+const TRIES = 5
 
 const quiet = () => undefined
 
