@@ -19,7 +19,7 @@ function problemWithNode(): string | undefined {
   if (!('getBuiltinModule' in process))
     return `Node.js ${(process as NodeJS.Process).version} is too old: use 20.19, or 22.12 or later`
   if (typeof WebAssembly === 'undefined')
-    return 'this process has no WebAssembly: start Node.js without --jitless and --no-expose-wasm'
+    return 'this process has no WebAssembly: start Node.js without --jitless'
   try {
     new Function()
   } catch {

@@ -78,7 +78,7 @@ test('a relative home folder is none', async () => {
 
 test.each([
   ['that is too old', 'is too old', ['--import', 'data:text/javascript,delete process.getBuiltinModule']],
-  ['without WebAssembly', '--no-expose-wasm', ['--no-expose-wasm']],
+  ['without WebAssembly', '--jitless', ['--import', 'data:text/javascript,delete globalThis.WebAssembly']],
   ['that generates no code', '--disallow-code', ['--disallow-code-generation-from-strings']],
 ])('Node.js %s is one line', async (_what, reason, options) => {
   const { code, stderr } = await run(['--version'], {}, { program: [process.execPath, ...options] })
