@@ -3,10 +3,10 @@ import { isInitialiser } from './entry-points.ts'
 import { MARK } from './instructions.ts'
 import { countImported, startFunction } from './module-view.ts'
 
-/** Maximum work of a brief start, in the unit of `CodeScan`: some 50 µs. Less than that of a call of a host function. */
+/** The maximum work of a brief start: 50 µs, as `CodeScan` estimates work. One call of a host function has more. */
 const MAX_WORK = 50_000
 
-/** Calls inside of calls. */
+/** The maximum depth of nested calls. */
 const MAX_DEPTH = 32
 
 /** Longer functions are not read. */

@@ -68,6 +68,23 @@ test('a cache folder that a group may write to is said', async () => {
   expect(await cache()).toEqual([{ kind: 'cache', name: 'cache folder', ok: true, detail: folder }])
 })
 
+test.each([
+  ['20.18.3', false],
+  ['20.19.0', true],
+  ['22.11.0', false],
+  ['22.12.0', true],
+  ['24.0.0', true],
+])('Node.js %s is enough: %s', async (node, ok) => {
+  const versions = `{ ...process.versions, node: '${node}' }`
+  const code = `Object.defineProperty(process, 'versions', { value: ${versions} })`
+  const find = await examined({}, [
+    process.execPath,
+    '--import',
+    `data:text/javascript,${encodeURIComponent(code)}`,
+  ])
+  expect(find('node')[0]?.ok).toBe(ok)
+})
+
 test('a word too many is a mistake', async () => {
   expect(await run(['doctor', 'me'])).toMatchObject({ code: 2, stdout: '' })
 })

@@ -66,8 +66,9 @@ async function examine(environment: Environment): Promise<Finding[]> {
   ]
 }
 
-/** The first version that it runs on. */
+/** `engines` of `package.json`: from 20.19 on in version 20, and later ones from 22.12 on. */
 const FIRST_NODE = [20, 19] as const
+const FIRST_LATER_NODE = [22, 12] as const
 
 /** What later versions have in addition. */
 const NODE_FEATURES = [
@@ -86,7 +87,7 @@ function nodeVersion(): Finding {
   return {
     kind: 'node',
     name: 'Node.js',
-    ok: isSince(FIRST_NODE),
+    ok: isSince(major === FIRST_NODE[0] ? FIRST_NODE : FIRST_LATER_NODE),
     detail: `${process.version}${more.join('')}${get}`,
   }
 }
