@@ -31,6 +31,7 @@ const IN_PROCESS = [
   ...['http2', 'http2-floods', 'tracing'],
   ...['mcp', 'deadlines', 'answers', 'mcp-access', 'many-exports', 'names-apart', 'admin-api-endpoints'],
   ...['workers-calls', 'kept-instances', 'cli-init', 'resettable-large', 'engine-choice'],
+  ...['admin', 'cli-mistakes', 'guest-process', 'route-table'],
   ...['mcp-hyper', 'mcp-stdio', 'mcp-tasks', 'streams-exchange', 'streams-requests', 'websocket-messages'],
 ]
 
